@@ -26,10 +26,10 @@ class Buffer {
 
  private:
   struct Unmap {
-    size_t bytes = 0;
+    size_t bytes;
     void operator()(std::byte* data) const;
   };
-  std::unique_ptr<std::byte, Unmap> data_;
+  std::unique_ptr<std::byte, Unmap> data_{nullptr, Unmap{0}};
   size_t size_ = 0;
 };
 
