@@ -60,29 +60,42 @@ float extreme(const float* x /*[n]*/, int n) {
   return result;
 }
 
-// The least-error line of a sub-block. The outermost value fixes a first scale: in signed formats it takes the most
-// negative code (of which there is one more), except that Q8_0 leaves -128 unused, as all its writers do.
-Line find_line(const CodeTraits& traits, const float* x /*[n]*/, int n) {
-  Line line;
-  if (traits.sub_min_hi > 0) {
-    float low = *std::min_element(x, x + n);
-    if (traits.sub_min_hi > 1) low = std::min(low, 0.0f);  // K-quants store the minimum as a non-negative multiple
-    line.minimum = -low;
-    line.scale = (*std::max_element(x, x + n) - low) / static_cast<float>(traits.q_hi);
-  } else {
+// Lines that reach the outermost values of a sub-block, the starting points of the search. Signed formats give the
+// outermost value the most negative code (of which there is one more), or as variant 1 the most positive one; Q8_0
+// leaves -128 unused, as all its writers do. Formats with a minimum start at the lowest value or, as variant v, a
+// fraction of the range above it.
+Line outer_line(const CodeTraits& traits, const float* x /*[n]*/, int n, int variant) {
+  if (traits.sub_min_hi == 0) {
     const float outermost = extreme(x, n);
-    line.scale = traits.q_lo == -128 ? std::fabs(outermost) / 127.0f : outermost / static_cast<float>(traits.q_lo);
+    if (traits.q_lo == -128) return {std::fabs(outermost) / 127.0f, 0.0f};
+    return {outermost / static_cast<float>(variant == 0 ? traits.q_lo : traits.q_hi), 0.0f};
   }
-  constexpr int kSteps = 8;
-  constexpr float kStep = 0.025f;
-  Line best = line;
-  double best_error = fit_codes(traits, x, n, line, nullptr);
-  for (int step = -kSteps; step <= kSteps && traits.q_lo != -128; ++step) {
-    const Line candidate = {line.scale * (1.0f + kStep * static_cast<float>(step)), line.minimum};
-    const double error = fit_codes(traits, x, n, candidate, nullptr);
-    if (error < best_error) {
-      best = candidate;
-      best_error = error;
+  constexpr float kCutStep = 0.04f;
+  const float high = *std::max_element(x, x + n);
+  float low = *std::min_element(x, x + n);
+  if (traits.sub_min_hi > 1) low = std::min(low, 0.0f);  // K-quants store the minimum as a non-negative multiple
+  const float start = low + kCutStep * static_cast<float>(variant) * (high - low);
+  return {(high - start) / static_cast<float>(traits.q_hi), traits.sub_min_hi > 1 ? std::max(-start, 0.0f) : -start};
+}
+
+// The least-error line of a sub-block among the outer ones and steeper or flatter ones: clipping few values a little
+// often pays, the more so the fewer codes there are.
+Line find_line(const CodeTraits& traits, const float* x /*[n]*/, int n) {
+  constexpr int kSlopeSteps = 8;
+  constexpr float kSlopeStep = 0.025f;
+  const int n_variants = traits.sub_min_hi > 0 ? 5 : 2;
+  Line best = outer_line(traits, x, n, 0);
+  if (traits.q_lo == -128) return best;
+  double best_error = fit_codes(traits, x, n, best, nullptr);
+  for (int variant = 0; variant < n_variants; ++variant) {
+    const Line outer = outer_line(traits, x, n, variant);
+    for (int step = -kSlopeSteps; step <= kSlopeSteps; ++step) {
+      const Line line = {outer.scale * (1.0f + kSlopeStep * static_cast<float>(step)), outer.minimum};
+      const double error = fit_codes(traits, x, n, line, nullptr);
+      if (error < best_error) {
+        best = line;
+        best_error = error;
+      }
     }
   }
   return best;
