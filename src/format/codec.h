@@ -15,10 +15,11 @@ namespace quern::format {
 //     w[i] = (d * sub_scale[j]) * q[i] - dmin * sub_min[j]
 //
 // evaluated in f32 in that order and without contraction, equals the `gguf` package's dequantize bit for bit. It also
-// is the real number of the formula, rounded once to f32: f16 scales and small integers multiply exactly within 24
-// bits, but for the last product of Q6_K, which has no subtraction of substance after it. Parts that a format lacks are
-// neutral (sub_scale 1; dmin 0 and sub_min 0) and change no bit, nor the sign of a zero. Formats with an additive float
-// m (Q4_1, Q5_1) have dmin = -m, sub_min = 1. For IQ4_NL, IQ4_XS and MXFP4 q[i] is the table's value, not its index.
+// is the real number of the formula, rounded once to f32: an f16 scale times these small integers fits in 24 bits, so
+// both products are exact and only the subtraction rounds (or MXFP4's largest exponents overflow). Parts that a format
+// lacks are neutral (sub_scale 1; dmin 0 and sub_min 0) and change no bit, nor the sign of a zero. Formats with an
+// additive float m (Q4_1, Q5_1) have dmin = -m, sub_min = 1. For IQ4_NL, IQ4_XS and MXFP4 q[i] is the table's value,
+// not its index.
 struct BlockCodes {
   int8_t q[256];         // [weights] range CodeTraits::q_lo .. q_hi
   int8_t sub_scale[16];  // [weights / sub_width]

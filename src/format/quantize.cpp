@@ -32,9 +32,9 @@ int round_clamped(float value, int lo, int hi) {
 
 int nearest_code(const CodeTraits& traits, float value) {
   if (traits.table == nullptr) return round_clamped(value, traits.q_lo, traits.q_hi);
-  int best = traits.table[0];
+  auto best = static_cast<int>(traits.table[0]);
   for (int code = 1; code < 16; ++code) {
-    const int level = traits.table[code];
+    const auto level = static_cast<int>(traits.table[code]);
     if (std::fabs(value - static_cast<float>(level)) < std::fabs(value - static_cast<float>(best))) best = level;
   }
   return best;
