@@ -15,8 +15,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is read in place, as little endian");
 
-constexpr uint64_t kMinEntryBytes = 8 + 1 + 4 + 1;           // key length, key, type, value
-constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // name length, name, n_dims, one dimension, type, offset
+// The shortest records, with empty names: those are then named as such.
+constexpr uint64_t kMinEntryBytes = 8 + 4 + 1;           // key length, type, value
+constexpr uint64_t kMinTensorBytes = 8 + 4 + 8 + 4 + 8;  // name length, n_dims, one dimension, type, offset
 
 std::string numbered(const char* kind, uint64_t index, uint64_t count) {
   return std::string(kind) + " " + std::to_string(index + 1) + " of " + std::to_string(count);
