@@ -13,13 +13,15 @@ inline constexpr double kExpUlp = 1.0, kTanhUlp = 2.0, kSigmoidUlp = 2.5, kSiluU
 
 // e^x. Below ln 2^-126 = -87.3365 it is 0 (no denormal results); above 88.7228 infinity; NaN stays NaN.
 //
-// x = n ln 2 + r, |r| <= ln 2 / 2: adding 1.5 * 2^23 leaves n in the low bits of the sum; e^r by a polynomial of degree 6
-// (minimax of (e^r - 1 - r) / r^2, relative error 0.05 ulp); 2^n goes into the exponent by integer addition, which also
-// serves n = 128, where 2^n alone would be infinite.
+// x = n ln 2 + r, |r| <= ln 2 / 2: adding 1.5 * 2^23 leaves n in the low bits of the sum; e^r by a polynomial of degree
+// 6 (minimax of (e^r - 1 - r) / r^2, relative error 0.05 ulp); 2^n goes into the exponent by integer addition, which
+// also serves n = 128, where 2^n alone would be infinite.
 template <int N>
-QUERN_FN lattice<f32, N> exp(const lattice<f32, N>& x) {
+QUERN_FN lattice<f32, N> exp(lattice<f32, N> x) {
   using F = lattice<f32, N>;
-  const auto k = [](f32 c) __attribute__((always_inline)) { return F::broadcast(c); };
+  const auto k = [](f32 c) __attribute__((always_inline)) {
+    return F::broadcast(c);
+  };
   const F shift = k(0x1.8p23F);
   const F moved = fma(x, k(0x1.715476p+0F), shift);
   const F n = moved - shift;
@@ -38,22 +40,24 @@ QUERN_FN lattice<f32, N> exp(const lattice<f32, N>& x) {
 
 // 1 / (1 + e^-x).
 template <int N>
-QUERN_FN lattice<f32, N> sigmoid(const lattice<f32, N>& x) {
+QUERN_FN lattice<f32, N> sigmoid(lattice<f32, N> x) {
   const auto one = lattice<f32, N>::broadcast(1.0F);
   return one / (one + exp(-x));
 }
 
 // x / (1 + e^-x). Minus infinity gives NaN, as the formula does.
 template <int N>
-QUERN_FN lattice<f32, N> silu(const lattice<f32, N>& x) {
+QUERN_FN lattice<f32, N> silu(lattice<f32, N> x) {
   return x / (lattice<f32, N>::broadcast(1.0F) + exp(-x));
 }
 
 // Below 0.625 an odd polynomial of degree 11, from there on 1 - 2 / (e^2|x| + 1); the sign of x.
 template <int N>
-QUERN_FN lattice<f32, N> tanh(const lattice<f32, N>& x) {
+QUERN_FN lattice<f32, N> tanh(lattice<f32, N> x) {
   using F = lattice<f32, N>;
-  const auto k = [](f32 c) __attribute__((always_inline)) { return F::broadcast(c); };
+  const auto k = [](f32 c) __attribute__((always_inline)) {
+    return F::broadcast(c);
+  };
   const F size = abs(x), square = x * x;
   F p = fma(k(-0x1.75e1cp-8F), square, k(0x1.522698p-6F));
   p = fma(p, square, k(-0x1.b83c5ap-5F));
@@ -67,16 +71,18 @@ QUERN_FN lattice<f32, N> tanh(const lattice<f32, N>& x) {
 // GELU, tanh form: 0.5 x (1 + tanh u) with u = sqrt(2 / pi) x (1 + 0.044715 x^2), written as x / (1 + e^-2u), which is
 // the same value without the cancellation for negative x. Minus infinity gives NaN.
 template <int N>
-QUERN_FN lattice<f32, N> gelu(const lattice<f32, N>& x) {
+QUERN_FN lattice<f32, N> gelu(lattice<f32, N> x) {
   using F = lattice<f32, N>;
-  const auto k = [](f32 c) __attribute__((always_inline)) { return F::broadcast(c); };
+  const auto k = [](f32 c) __attribute__((always_inline)) {
+    return F::broadcast(c);
+  };
   const F minus_2u = x * fma(x * x, k(-0x1.2444f2p-4F), k(-0x1.988454p+0F));
   return x / (k(1.0F) + exp(minus_2u));
 }
 
 // GELU, sigmoid form: x / (1 + e^(-1.702 x)).
 template <int N>
-QUERN_FN lattice<f32, N> gelu_quick(const lattice<f32, N>& x) {
+QUERN_FN lattice<f32, N> gelu_quick(lattice<f32, N> x) {
   using F = lattice<f32, N>;
   return x / (F::broadcast(1.0F) + exp(x * F::broadcast(-1.702F)));
 }
