@@ -39,7 +39,7 @@ struct lattice : storage<T, N, kNative<T, N>> {
   lattice() = default;  // lanes not set
   using storage<T, N, kNative<T, N>>::storage;
 
-  // From [N] elements, any alignment.
+  // From [N] elements, aligned as T is.
   static QUERN_FN lattice load(const T* p) {
     if constexpr (kNative<T, N>) {
       vec<T, N> v;
