@@ -92,6 +92,7 @@ uint64_t split_smollm(const std::vector<Char>& chars, Words& words) {
   for (size_t at = 0; at < chars.size();) {
     size_t end = at;
     while (end < chars.size() && !is_digit(chars[end])) ++end;
+    ++reads;
     if (end == at) {
       words.end_at(++at);
       continue;

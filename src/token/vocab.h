@@ -71,17 +71,17 @@ class Vocab {
 
  private:
   static constexpr uint8_t kEog = 1, kStripsRight = 2;
-  struct Strings {  // one arena; string i is [offsets[i], offsets[i + 1])
-    std::string arena;
+  struct Strings {            // one arena; string i is [offsets[i], offsets[i + 1])
+    std::vector<char> arena;  // not a std::string: views of it must survive a move, which short strings do not
     std::vector<size_t> offsets{0};
     void add(std::string_view s) {
-      arena += s;
+      arena.insert(arena.end(), s.begin(), s.end());
       offsets.push_back(arena.size());
     }
   };
   static std::string_view slice(const Strings& strings, int32_t id) {
     const size_t i = static_cast<size_t>(id);
-    return std::string_view(strings.arena).substr(strings.offsets[i], strings.offsets[i + 1] - strings.offsets[i]);
+    return {strings.arena.data() + strings.offsets[i], strings.offsets[i + 1] - strings.offsets[i]};
   }
 
   Vocab() = default;
