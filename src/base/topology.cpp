@@ -2,6 +2,7 @@
 #include "base/topology.h"
 
 #include <hwloc.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
@@ -143,6 +144,21 @@ Result<Topology> read_topology(const TopologySource& source) {
   out.memory_available = memory.available;
   const auto thp = read_file(source.root + "/sys/kernel/mm/transparent_hugepage/enabled", 4096);
   if (thp.ok()) out.huge_pages = bracketed(*thp);
+  return out;
+}
+
+Topology detect_topology() {
+  auto topology = read_topology();
+  if (topology.ok()) return *std::move(topology);
+  Topology out;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &allowed)) out.cores.push_back({{cpu}, 0, 0});
+    }
+  }
+  out.n_cores_total = out.n_cpus_total = static_cast<int>(out.cores.size());
   return out;
 }
 

@@ -52,6 +52,8 @@ struct TopologySource {
 };
 
 Result<Topology> read_topology(const TopologySource& source = {});
+// This machine; where it cannot be read, what the scheduler says: every allowed processor is a core.
+Topology detect_topology();
 
 // The tightest CPU quota of the process's cgroup and its ancestors, v2 (cpu.max) or v1 (cpu.cfs_quota_us), in cores.
 struct CgroupLimits {

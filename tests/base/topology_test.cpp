@@ -120,6 +120,7 @@ TEST(Topology, ThisMachineHasACoreAndABadDescriptionIsAnError) {
   EXPECT_GE(machine->cores.size(), 1U);
   EXPECT_GE(machine->n_cpus_total, machine->n_usable_cpus());
   EXPECT_GT(machine->memory_total, 0U);
+  EXPECT_EQ(detect_topology().n_usable_cpus(), machine->n_usable_cpus());
   EXPECT_FALSE(read_topology({"", "not a machine"}).ok());
 }
 
