@@ -32,12 +32,16 @@ int round_clamped(float value, int lo, int hi) {
 
 int nearest_code(const CodeTraits& traits, float value) {
   if (traits.table == nullptr) return round_clamped(value, traits.q_lo, traits.q_hi);
-  auto best = static_cast<int>(traits.table[0]);
-  for (int code = 1; code < 16; ++code) {
-    const auto level = static_cast<int>(traits.table[code]);
-    if (std::fabs(value - static_cast<float>(level)) < std::fabs(value - static_cast<float>(best))) best = level;
+  int best = 0;
+  float best_distance = std::numeric_limits<float>::infinity();
+  for (int code = 0; code < 16; ++code) {
+    const float distance = std::fabs(value - static_cast<float>(traits.table[code]));
+    if (distance < best_distance) {
+      best = code;
+      best_distance = distance;
+    }
   }
-  return best;
+  return traits.table[best];
 }
 
 // Codes of x on a line (q may be null), and their squared error.

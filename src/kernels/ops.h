@@ -87,14 +87,16 @@ struct EmbedArgs {
   float* out;  // [n_rows, n_dim]
 };
 
-// cos and sin of each row's angles: angle i = position * scale * base^(-2i / n_dims) / divisors[i], times magnitude.
+// The factors of each row's rotation, by dimension: a rotated head is x * cos + partner(x) * sin, where the sines carry the
+// sign. Angle of pair i = position * scale * base^(-i / n_pairs) / divisors[i]; both factors times magnitude.
 struct RopeTableArgs {
   static constexpr Op kOp = Op::rope_table;
   int n_pairs;
+  bool neox;  // pair i is dimensions i and i + n_pairs, else 2 i and 2 i + 1
   double base, scale;
   float magnitude;
   const float* divisors;  // [n_pairs] or null
-  float* out;             // [n_rows, n_pairs, 2] (cos, sin)
+  float* out;             // [n_rows, 2, 2 n_pairs]: cosines, then sines (minus for the first of a pair)
 };
 
 // out[r] = in[s(r)] / sqrt(mean(in[s(r)]^2) + eps) * weight; s is the identity, or out_rows where gather is set.
@@ -158,9 +160,9 @@ struct HeadNormArgs {
 struct RopeArgs {
   static constexpr Op kOp = Op::rope;
   float* x;            // [n_rows, n_heads, head_dim]
-  const float* table;  // [n_rows, n_pairs, 2]
+  const float* table;  // [n_rows, 2, 2 n_pairs]
   int n_heads, head_dim, n_pairs;
-  bool neox;  // halves, else neighbours
+  bool neox;
 };
 
 // Where one layer's keys and values lie within a page, f16. Head h: keys [head_dim][64] at k_offset + h * head_bytes,

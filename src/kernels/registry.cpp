@@ -4,19 +4,38 @@
 #include <array>
 
 #include "base/check.h"
+#include "kernels/ref/ref.h"
 #include "kernels/tiers.h"
 
 namespace quern::kernels {
 
+namespace {
+
+#define QUERN_LIST_BY_ISA(isa, name) isa::name,
+#define QUERN_GENERIC_LIST(name) QUERN_LIST_BY_ISA(generic, name)
+#define QUERN_AVX2_LIST(name) QUERN_LIST_BY_ISA(avx2, name)
+#define QUERN_AVX512_LIST(name) QUERN_LIST_BY_ISA(avx512, name)
+#define QUERN_NEON_LIST(name) QUERN_LIST_BY_ISA(neon, name)
+
+std::vector<Kernel> join() {
+  const std::span<const Kernel> reference = ref::rows();
+  std::vector<Kernel> all(reference.begin(), reference.end());
+  const KernelList lists[] = {
+      QUERN_TIER_FAMILIES(QUERN_GENERIC_LIST)
+#if defined(__x86_64__)
+          QUERN_TIER_FAMILIES(QUERN_AVX2_LIST) QUERN_TIER_FAMILIES(QUERN_AVX512_LIST)
+#elif defined(__aarch64__)
+          QUERN_TIER_FAMILIES(QUERN_NEON_LIST)
+#endif
+  };
+  for (const KernelList& list : lists) all.insert(all.end(), list.rows, list.rows + list.n);
+  return all;
+}
+
+}  // namespace
+
 std::span<const Kernel> all_kernels() {
-  static const std::vector<Kernel> kernels = [] {
-    std::vector<Kernel> all;
-    for (const TierRows rows : kTierRows) {
-      const std::span<const Kernel> span = rows();
-      all.insert(all.end(), span.begin(), span.end());
-    }
-    return all;
-  }();
+  static const std::vector<Kernel> kernels = join();
   return kernels;
 }
 

@@ -27,7 +27,7 @@ struct Key {
 };
 
 struct Shape {
-  int64_t n_out = 0, n_in = 0;  // matmul: rows and cols; others: n_in is the row length, head_dim for attention
+  int64_t n_out = 0, n_in = 0;  // matmul: rows and cols; attention: heads per kv head and head_dim; others: n_in is the row length
 };
 
 struct Kernel {

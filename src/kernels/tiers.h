@@ -1,41 +1,30 @@
-// The tiers that registry.cpp joins, in order. A tier is one function that returns its rows.
+// The lists that registry.cpp joins. A vector tier is one source per family, compiled once per instruction set; each
+// such object exports one list and nothing else that is not in its own namespace (tools/check_isa_symbols.py).
 #pragma once
-
-#include <span>
 
 #include "kernels/registry.h"
 
 namespace quern::kernels {
 
-using TierRows = std::span<const Kernel> (*)();
+struct KernelList {
+  const Kernel* rows;
+  int n;
+};
 
-namespace ref {
-std::span<const Kernel> rows();
-}
-#if defined(__x86_64__)
-namespace generic {
-std::span<const Kernel> rows();
-}
-namespace avx2 {
-std::span<const Kernel> rows();
-}
-namespace avx512 {
-std::span<const Kernel> rows();
-}
-inline constexpr TierRows kTierRows[] = {&ref::rows, &generic::rows, &avx2::rows, &avx512::rows};
-#elif defined(__aarch64__)
-namespace generic {
-std::span<const Kernel> rows();
-}
-namespace neon {
-std::span<const Kernel> rows();
-}
-inline constexpr TierRows kTierRows[] = {&ref::rows, &generic::rows, &neon::rows};
-#else
-namespace generic {
-std::span<const Kernel> rows();
-}
-inline constexpr TierRows kTierRows[] = {&ref::rows, &generic::rows};
-#endif
+#define QUERN_TIER_FAMILIES(X) X(kRowwise) X(kAttention) X(kMatmul32) X(kMatmul256) X(kMatmulFloat)
+
+#define QUERN_DECLARE_LIST(name) extern const KernelList name;
+#define QUERN_DECLARE_TIER(isa)              \
+  namespace isa {                            \
+  QUERN_TIER_FAMILIES(QUERN_DECLARE_LIST)    \
+  }
+
+QUERN_DECLARE_TIER(generic)
+QUERN_DECLARE_TIER(avx2)
+QUERN_DECLARE_TIER(avx512)
+QUERN_DECLARE_TIER(neon)
+
+#undef QUERN_DECLARE_TIER
+#undef QUERN_DECLARE_LIST
 
 }  // namespace quern::kernels

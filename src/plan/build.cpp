@@ -124,9 +124,9 @@ class Builder {
     for (const auto& [spec, id] : tables_) {
       if (spec == rope) return id;
     }
-    const ValueId out = value("rope_table", rope.n_dims);
+    const ValueId out = value("rope_table", 2 * int64_t{rope.n_dims});
     Node node{.name = "rope_table",
-              .args = kernels::RopeTableArgs{rope.n_dims / 2, rope.base, rope.scale, rope.magnitude, rope.divisors, nullptr},
+              .args = kernels::RopeTableArgs{rope.n_dims / 2, rope.kind == model::RopeKind::neox, rope.base, rope.scale, rope.magnitude, rope.divisors, nullptr},
               .in = {},
               .out = out};
     add(std::move(node));

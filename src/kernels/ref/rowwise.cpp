@@ -42,14 +42,17 @@ void embed(const EmbedArgs& a, const RunContext& ctx, const Worker& w) {
 
 void rope_table(const RopeTableArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = share(ctx.n_rows, w);
+  const int step = a.neox ? 1 : 2, reach = a.neox ? a.n_pairs : 1;
   for (int i = 0; i < a.n_pairs && r.begin < r.end; ++i) {
     const double divisor = a.divisors != nullptr ? static_cast<double>(a.divisors[i]) : 1.0;
     const double frequency = a.scale * std::pow(a.base, -static_cast<double>(i) / a.n_pairs) / divisor;
     for (int64_t row = r.begin; row < r.end; ++row) {
       const double angle = ctx.positions[row] * frequency;
-      float* out = a.out + at(row, 2 * a.n_pairs) + 2 * i;
-      out[0] = static_cast<float>(std::cos(angle)) * a.magnitude;
-      out[1] = static_cast<float>(std::sin(angle)) * a.magnitude;
+      float* cosines = a.out + at(row, 4 * a.n_pairs) + i * step;
+      float* sines = cosines + 2 * a.n_pairs;
+      cosines[0] = cosines[reach] = static_cast<float>(std::cos(angle)) * a.magnitude;
+      sines[reach] = static_cast<float>(std::sin(angle)) * a.magnitude;
+      sines[0] = -sines[reach];
     }
   }
 }
@@ -75,27 +78,25 @@ void add(const AddArgs& a, const RunContext& ctx, const Worker& w) {
 }
 
 void head_norm(const HeadNormArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(static_cast<int64_t>(ctx.n_rows) * a.n_heads, w);
-  for (int64_t head = r.begin; head < r.end; ++head) {
+  const Range r = share(ctx.n_rows, w);
+  for (int64_t head = r.begin * a.n_heads; head < r.end * a.n_heads; ++head) {
     float* x = a.x + at(head, a.head_dim);
     norm(x, a.weight, a.head_dim, a.eps, x);
   }
 }
 
 void rope(const RopeArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(static_cast<int64_t>(ctx.n_rows) * a.n_heads, w);
+  const Range r = share(ctx.n_rows, w);
   const int step = a.neox ? 1 : 2, reach = a.neox ? a.n_pairs : 1;
-  for (int64_t head = r.begin; head < r.end; ++head) {
+  for (int64_t head = r.begin * a.n_heads; head < r.end * a.n_heads; ++head) {
     float* x = a.x + at(head, a.head_dim);
-    const float* table = a.table + at(head / a.n_heads, 2 * a.n_pairs);
+    const float* cosines = a.table + at(head / a.n_heads, 4 * a.n_pairs);
+    const float* sines = cosines + 2 * a.n_pairs;
     for (int i = 0; i < a.n_pairs; ++i) {
-      const float c = table[2 * i], s = table[2 * i + 1];
-      float& x0 = x[i * step];
-      float& x1 = x[i * step + reach];
-      const float y0 = std::fmaf(x0, c, -(x1 * s));
-      const float y1 = std::fmaf(x0, s, x1 * c);
-      x0 = y0;
-      x1 = y1;
+      const int i0 = i * step, i1 = i0 + reach;
+      const float x0 = x[i0], x1 = x[i1];
+      x[i0] = std::fmaf(x0, cosines[i0], x1 * sines[i0]);
+      x[i1] = std::fmaf(x1, cosines[i1], x0 * sines[i1]);
     }
   }
 }
