@@ -4,8 +4,8 @@
 #include <exception>
 #include <utility>
 
-#include "file/ggml_types.h"
 #include "file/shard_name.h"
+#include "file/tensor_size.h"
 
 namespace quern::file {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/arena.h"
-#include "file/ggml_types.h"
+#include "file/tensor_size.h"
 
 namespace quern::file {
 namespace {
@@ -26,9 +26,11 @@ std::string numbered(const char* kind, uint64_t index, uint64_t count) {
 std::string foreign_file_text(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 64));
   const auto begins = [&](std::string_view what) { return text.substr(0, what.size()) == what; };
-  if (begins("version https://git-lfs")) return "is a Git LFS pointer, not the model itself; fetch it with git lfs pull";
+  if (begins("version https://git-lfs"))
+    return "is a Git LFS pointer, not the model itself; fetch it with git lfs pull";
   if (begins("FUGG")) return "is a big-endian GGUF; convert it with gguf-convert-endian (PyPI package gguf)";
-  if (begins("tjgg") || begins("fmgg") || begins("lmgg")) return "is a GGML file from before GGUF; get the model as GGUF";
+  if (begins("tjgg") || begins("fmgg") || begins("lmgg"))
+    return "is a GGML file from before GGUF; get the model as GGUF";
   if (begins("PK\x03\x04")) return "is a zip archive or PyTorch checkpoint, not GGUF; get the model as GGUF";
   if (begins("<")) return "is a web page, not GGUF; the download went wrong";
   if (text.size() > 9 && text[8] == '{') return "is a safetensors file, not GGUF; get the model as GGUF";
@@ -60,8 +62,8 @@ class Parser {
     return fail(text + " (at byte " + std::to_string(at_) + ")", status);
   }
   Error truncated(const std::string& what) const {
-    return fail("the file ends at byte " + std::to_string(bytes_.size()) + ", inside " + what +
-                " (at byte " + std::to_string(at_) + "); it is truncated: download or copy it again");
+    return fail("the file ends at byte " + std::to_string(bytes_.size()) + ", inside " + what + " (at byte " +
+                std::to_string(at_) + "); it is truncated: download or copy it again");
   }
 
   template <class T>
@@ -200,8 +202,9 @@ Result<void> Parser::skip_array(std::string_view key, uint32_t depth) {
   const size_t fixed = scalar_bytes(element);
   const size_t smallest = fixed > 0 ? fixed : element == ValueType::string ? 8 : 12;
   if (count > left() / smallest) {
-    return fail_here("key " + quoted(key) + ": array of " + std::to_string(count) + " elements, but the file has only " +
-                     std::to_string(left()) + " more bytes; it is truncated or corrupt");
+    return fail_here("key " + quoted(key) + ": array of " + std::to_string(count) +
+                     " elements, but the file has only " + std::to_string(left()) +
+                     " more bytes; it is truncated or corrupt");
   }
   if (element == ValueType::boolean) QUERN_TRY_VOID(check_bools(key, count));
   if (fixed > 0) {
@@ -274,8 +277,9 @@ Result<void> Parser::place_tensors() {
     }
     if (offset > room || tensor.bytes > room - offset || file_.data_offset > bytes_.size()) {
       return fail(who + ": its " + std::to_string(tensor.bytes) + " bytes at data offset " + std::to_string(offset) +
-                  " (data begins at byte " + std::to_string(file_.data_offset) + ") reach past the file's end at byte " +
-                  std::to_string(bytes_.size()) + "; it is truncated: download or copy it again");
+                  " (data begins at byte " + std::to_string(file_.data_offset) +
+                  ") reach past the file's end at byte " + std::to_string(bytes_.size()) +
+                  "; it is truncated: download or copy it again");
     }
     tensor.file_offset = file_.data_offset + offset;
     if (tensor.bytes > 0) tensor.data = bytes_.data() + tensor.file_offset;

@@ -2,31 +2,21 @@
 #include "file/gguf_writer.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "base/arena.h"
-#include "file/ggml_types.h"
+#include "file/encode.h"
 #include "file/name_index.h"
+#include "file/tensor_size.h"
 
 namespace quern::file {
 namespace {
 
 constexpr uint32_t kVersion = 3;
 
-template <class T>
-void put(std::vector<std::byte>& out, T value) {
-  const auto bytes = std::as_bytes(std::span(&value, 1));
-  out.insert(out.end(), bytes.begin(), bytes.end());
+bool valid_name(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameBytes;
 }
-
-void put_text(std::vector<std::byte>& out, std::string_view text) {
-  put(out, uint64_t{text.size()});
-  const auto bytes = std::as_bytes(std::span(text));
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
-bool valid_name(std::string_view name) { return !name.empty() && name.size() <= kMaxNameBytes; }
 
 }  // namespace
 
@@ -75,7 +65,7 @@ Result<void> GgufWriter::begin() {
   QUERN_CHECK(!begun_);
   QUERN_TRY_VOID(check_names());
   std::vector<std::byte> head;
-  for (const char c : {'G', 'G', 'U', 'F'}) put(head, c);
+  put_bytes(head, "GGUF", 4);
   put(head, kVersion);
   put(head, uint64_t{tensors_.size()});
   put(head, uint64_t{entries_.size()});
@@ -83,7 +73,7 @@ Result<void> GgufWriter::begin() {
     put_text(head, entry.key);
     put(head, static_cast<uint32_t>(entry.value.type()));
     const auto encoded = entry.value.view().encoded();
-    head.insert(head.end(), encoded.begin(), encoded.end());
+    put_bytes(head, encoded.data(), encoded.size());
   }
   uint64_t offset = 0;
   for (const Declared& tensor : tensors_) {

@@ -1,5 +1,5 @@
-// Writes a GGUF version 3 file: keys, then tensor declarations, then tensor data streamed in the declared order, so that
-// memory holds one piece of one tensor at a time. What to write is the caller's business.
+// Writes a GGUF version 3 file: keys, then tensor declarations, then tensor data streamed in the declared order, so
+// that memory holds one piece of one tensor at a time. What to write is the caller's business.
 #pragma once
 
 #include <array>
@@ -27,7 +27,8 @@ class GgufWriter {
   Result<void> declare(std::string_view name, uint32_t ggml_type, std::span<const uint64_t> shape);
   // Writes everything before the data.
   Result<void> begin();
-  // The next bytes of the tensor being written; it may come in any number of pieces, none crossing into the next tensor.
+  // The next bytes of the tensor being written; it may come in any number of pieces, none crossing into the next
+  // tensor.
   Result<void> write(std::span<const std::byte> bytes);
   // The file appears under its name only here.
   Result<void> finish();

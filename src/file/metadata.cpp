@@ -55,7 +55,8 @@ const Value* Metadata::find(std::string_view key) const {
 }
 
 Error Metadata::absent(std::string_view key) const {
-  return {Status::not_found, source_ + ": key " + quoted(key) + " is missing; the file is incomplete or of another kind"};
+  return {Status::not_found,
+          source_ + ": key " + quoted(key) + " is missing; the file is incomplete or of another kind"};
 }
 
 template <class T>
@@ -111,11 +112,11 @@ Result<std::vector<T>> Metadata::require_array(std::string_view key) const {
   return std::move(*values);
 }
 
-#define QUERN_METADATA_TYPE(T)                                                                     \
-  template Result<std::optional<T>> Metadata::get<T>(std::string_view) const;                      \
-  template Result<T> Metadata::get_or<T>(std::string_view, T) const;                               \
-  template Result<T> Metadata::require<T>(std::string_view) const;                                 \
-  template Result<std::optional<std::vector<T>>> Metadata::get_array<T>(std::string_view) const;   \
+#define QUERN_METADATA_TYPE(T)                                                                   \
+  template Result<std::optional<T>> Metadata::get<T>(std::string_view) const;                    \
+  template Result<T> Metadata::get_or<T>(std::string_view, T) const;                             \
+  template Result<T> Metadata::require<T>(std::string_view) const;                               \
+  template Result<std::optional<std::vector<T>>> Metadata::get_array<T>(std::string_view) const; \
   template Result<std::vector<T>> Metadata::require_array<T>(std::string_view) const;
 QUERN_METADATA_TYPE(uint8_t)
 QUERN_METADATA_TYPE(int8_t)

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <exception>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -79,7 +78,8 @@ std::optional<Layout> find_header(std::span<const std::byte> bytes) {
 Result<NpyWriter> NpyWriter::create(const std::string& path, uint64_t n_columns) {
   if (n_columns == 0) return Error{Status::invalid_argument, path + ": an array needs at least one column"};
   QUERN_TRY(OutputFile out, OutputFile::create(path));
-  QUERN_TRY_VOID(out.append(std::as_bytes(std::span(header_text(0, n_columns)))));
+  const std::string header = header_text(0, n_columns);
+  QUERN_TRY_VOID(out.append(std::as_bytes(std::span(header))));
   return NpyWriter(std::move(out), n_columns);
 }
 
@@ -91,7 +91,8 @@ Result<void> NpyWriter::append(std::span<const float> rows) {
 }
 
 Result<void> NpyWriter::finish() {
-  QUERN_TRY_VOID(out_.overwrite(0, std::as_bytes(std::span(header_text(n_rows_, n_columns_)))));
+  const std::string header = header_text(n_rows_, n_columns_);
+  QUERN_TRY_VOID(out_.overwrite(0, std::as_bytes(std::span(header))));
   return out_.commit();
 }
 

@@ -3,6 +3,8 @@
 
 #include <type_traits>
 
+#include "file/encode.h"
+
 namespace quern::file {
 namespace {
 
@@ -25,19 +27,16 @@ constexpr ValueType type_of() {
 template <class T>
 void encode(std::vector<std::byte>& out, const T& value) {
   if constexpr (std::is_same_v<T, std::string_view>) {
-    encode(out, uint64_t{value.size()});
-    const auto bytes = std::as_bytes(std::span(value));
-    out.insert(out.end(), bytes.begin(), bytes.end());
+    put_text(out, value);
   } else {
-    const auto bytes = std::as_bytes(std::span(&value, 1));
-    out.insert(out.end(), bytes.begin(), bytes.end());
+    put(out, value);
   }
 }
 
 std::vector<std::byte> array_header(ValueType element, uint64_t count) {
   std::vector<std::byte> out;
-  encode(out, static_cast<uint32_t>(element));
-  encode(out, count);
+  put(out, static_cast<uint32_t>(element));
+  put(out, count);
   return out;
 }
 
@@ -64,12 +63,12 @@ Result<OwnedValue> OwnedValue::array_of(ValueType element, std::span<const Owned
       return Error{Status::invalid_argument, std::string("an array of ") + value_type_name(element) +
                                                  " cannot hold a " + value_type_name(value.type_)};
     }
-    encoded.insert(encoded.end(), value.encoded_.begin(), value.encoded_.end());
+    put_bytes(encoded, value.encoded_.data(), value.encoded_.size());
   }
   return OwnedValue(ValueType::array, encoded);
 }
 
-#define QUERN_OWNED_TYPE(T)             \
+#define QUERN_OWNED_TYPE(T)              \
   template OwnedValue OwnedValue::of(T); \
   template OwnedValue OwnedValue::array(std::span<const T>);
 QUERN_OWNED_TYPE(uint8_t)

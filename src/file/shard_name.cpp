@@ -33,8 +33,8 @@ std::optional<ShardName> parse_shard_name(const std::string& path) {
   const std::string_view tail = std::string_view(path).substr(path.size() - kTail);
   const auto number = number_of(tail.substr(1, kDigits));
   const auto count = number_of(tail.substr(1 + kDigits + kOf.size(), kDigits));
-  const bool shaped = tail[0] == '-' && tail.substr(1 + kDigits, kOf.size()) == kOf &&
-                      tail.substr(kTail - kEnd.size()) == kEnd;
+  const bool shaped =
+      tail[0] == '-' && tail.substr(1 + kDigits, kOf.size()) == kOf && tail.substr(kTail - kEnd.size()) == kEnd;
   if (!shaped || !number || !count) return std::nullopt;
   return ShardName{path.substr(0, path.size() - kTail), *number, *count};
 }

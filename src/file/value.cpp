@@ -43,7 +43,8 @@ std::optional<To> convert(From from) {
     return std::nullopt;
   } else if constexpr (std::is_floating_point_v<From>) {
     const auto wide = static_cast<double>(from);
-    if (std::isfinite(wide) && std::abs(wide) > static_cast<double>(std::numeric_limits<To>::max())) return std::nullopt;
+    if (std::isfinite(wide) && std::abs(wide) > static_cast<double>(std::numeric_limits<To>::max()))
+      return std::nullopt;
     return static_cast<To>(from);
   } else {
     return std::nullopt;
@@ -67,20 +68,32 @@ template <class T>
 std::optional<T> Value::as() const {
   const std::byte* at = encoded_.data();
   switch (type_) {
-    case ValueType::u8: return convert<T>(load<uint8_t>(at));
-    case ValueType::i8: return convert<T>(load<int8_t>(at));
-    case ValueType::u16: return convert<T>(load<uint16_t>(at));
-    case ValueType::i16: return convert<T>(load<int16_t>(at));
-    case ValueType::u32: return convert<T>(load<uint32_t>(at));
-    case ValueType::i32: return convert<T>(load<int32_t>(at));
-    case ValueType::f32: return convert<T>(load<float>(at));
-    case ValueType::boolean: return convert<T>(load<uint8_t>(at) != 0);
+    case ValueType::u8:
+      return convert<T>(load<uint8_t>(at));
+    case ValueType::i8:
+      return convert<T>(load<int8_t>(at));
+    case ValueType::u16:
+      return convert<T>(load<uint16_t>(at));
+    case ValueType::i16:
+      return convert<T>(load<int16_t>(at));
+    case ValueType::u32:
+      return convert<T>(load<uint32_t>(at));
+    case ValueType::i32:
+      return convert<T>(load<int32_t>(at));
+    case ValueType::f32:
+      return convert<T>(load<float>(at));
+    case ValueType::boolean:
+      return convert<T>(load<uint8_t>(at) != 0);
     case ValueType::string:
       return convert<T>(std::string_view(reinterpret_cast<const char*>(at + sizeof(uint64_t)), load<uint64_t>(at)));
-    case ValueType::array: return std::nullopt;
-    case ValueType::u64: return convert<T>(load<uint64_t>(at));
-    case ValueType::i64: return convert<T>(load<int64_t>(at));
-    case ValueType::f64: return convert<T>(load<double>(at));
+    case ValueType::array:
+      return std::nullopt;
+    case ValueType::u64:
+      return convert<T>(load<uint64_t>(at));
+    case ValueType::i64:
+      return convert<T>(load<int64_t>(at));
+    case ValueType::f64:
+      return convert<T>(load<double>(at));
   }
   return std::nullopt;
 }
@@ -108,14 +121,18 @@ uint64_t Value::size() const {
   return load<uint64_t>(encoded_.data() + sizeof(uint32_t));
 }
 
-ValueRange Value::elements() const { return {element_type(), encoded_.data() + kArrayHeader, size()}; }
+ValueRange Value::elements() const {
+  return {element_type(), encoded_.data() + kArrayHeader, size()};
+}
 
 std::string Value::type_text() const {
   if (!is_array()) return value_type_name(type_);
   return std::string("array of ") + value_type_name(element_type());
 }
 
-void ValueRange::Iterator::measure() { bytes_ = left_ > 0 ? encoded_bytes(type_, at_) : 0; }
+void ValueRange::Iterator::measure() {
+  bytes_ = left_ > 0 ? encoded_bytes(type_, at_) : 0;
+}
 
 std::string quoted(std::string_view name) {
   constexpr size_t kShown = 80;

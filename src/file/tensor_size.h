@@ -1,22 +1,13 @@
-// Sizes of GGUF tensor types, also of those that Quern lists but does not read, and why it does not read them.
+// The size of a tensor by its type and shape, also of types that Quern lists but does not read, and why it does not.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/result.h"
 
 namespace quern::file {
-
-struct BlockSize {
-  uint32_t weights;
-  uint32_t bytes;
-};
-
-// Nothing where the number is not a type that Quern knows the size of.
-std::optional<BlockSize> block_size(uint32_t ggml_type);
 
 // What a message says of a tensor type that format::format_from_ggml does not know: its name, and what to do.
 std::string unread_type_text(uint32_t ggml_type);
