@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "apps/models/fetch.h"
-#include "apps/quern/command.h"
+#include "apps/quern/inputs.h"
 #include "apps/quern/support.h"
 #include "base/progress.h"
 #include "file/gguf.h"
@@ -46,7 +46,8 @@ Json real_json(double x) {
 Json value_json(const file::Value& value, bool full) {
   using file::ValueType;
   switch (value.type()) {
-    case ValueType::f32:
+    case ValueType::f32:  // the shortest decimal that gives the float back, not the double's digits
+      return real_json(std::strtod(fmt::format("{}", value.as<float>().value_or(0)).c_str(), nullptr));
     case ValueType::f64:
       return real_json(value.as<double>().value_or(0));
     case ValueType::boolean:
@@ -171,8 +172,7 @@ std::string as_text(const file::GgufFile& file, bool full) {
 int run_info(Context& context) {
   const auto& args = context.options.positionals();
   const std::string& name = args.empty() ? context.options.text("model") : args[0];
-  const auto path =
-      resolve_model(name, context.options.text("cache"), [&](const std::string& line) { context.notice(line); });
+  const auto path = find_model(context, name);
   if (!path.ok()) return context.fail(path.error());
   const auto file = file::GgufFile::open(*path);
   if (!file.ok()) return context.fail(file.error());

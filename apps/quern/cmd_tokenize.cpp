@@ -1,7 +1,7 @@
 // tokenize: text -> JSON list of ids, and back (--detokenize).
 #include <nlohmann/json.hpp>
 
-#include "apps/quern/session_options.h"
+#include "apps/quern/inputs.h"
 #include "file/gguf.h"
 
 namespace quern::apps {

@@ -1,4 +1,4 @@
-// quern, the command line program: one file per command, one table of commands (main.cpp), one table of options.
+// quern, the command line program: one file per command, one table of commands (commands.cpp), one table of options.
 //
 // Owns: commands, help, what is printed where, exit codes (0 done, 1 failed, 2 wrong use), signals.
 // Never: engine internals; reading the environment except through the option table.
