@@ -84,14 +84,19 @@ class Comparison:
         if not np.isfinite(other).all():
             row = at + int(np.argmax(~np.isfinite(other).all(axis=1)))
             raise SystemExit(f"{self.name}: the logits at position {row} are not all finite")
-        p, q = log_softmax(reference), log_softmax(other)
-        self.kl.append((np.exp(p) * (p - q)).sum(axis=1))
+        p, q = reference.astype(np.float64), other.astype(np.float64)
+        p -= p.max(axis=1, keepdims=True)
+        q -= q.max(axis=1, keepdims=True)
+        weight = np.exp(p)
+        sum_p, sum_q = weight.sum(axis=1), np.exp(q).sum(axis=1)
+        # sum p (log p - log q), with the normalizers taken out: no third pass of exp over the vocabulary
+        self.kl.append(np.einsum("ij,ij->i", weight, p - q) / sum_p - np.log(sum_p) + np.log(sum_q))
         self.same.append(reference.argmax(axis=1) == other.argmax(axis=1))
         if self.next is not None:
             follows = self.next[at:at + len(p)]
             rows = np.flatnonzero(follows >= 0)
-            self.nll_ref.append(-p[rows, follows[rows]])
-            self.nll_other.append(-q[rows, follows[rows]])
+            self.nll_ref.append(np.log(sum_p[rows]) - p[rows, follows[rows]])
+            self.nll_other.append(np.log(sum_q[rows]) - q[rows, follows[rows]])
 
     def figures(self):
         kl = np.concatenate(self.kl)
