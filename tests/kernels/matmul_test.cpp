@@ -19,7 +19,7 @@ class Problem {
     const size_t row = format::row_bytes(f, static_cast<size_t>(c.n_in));
     disk_.resize(row * static_cast<size_t>(c.n_out));
     for (int64_t r = 0; r < c.n_out; ++r) {
-      format::quantize_row(f, weights.data() + r * c.n_in, disk_.data() + static_cast<size_t>(r) * row, static_cast<size_t>(c.n_in));
+      format::quantize_row(f, weights.data() + r * c.n_in, static_cast<size_t>(c.n_in), disk_.data() + static_cast<size_t>(r) * row);
     }
     const auto x = random_floats(static_cast<size_t>(c.n_rows * c.n_in), seed + 1);
     stride_ = format::activation_layout(act, static_cast<size_t>(c.n_in)).row_bytes;
