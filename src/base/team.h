@@ -20,8 +20,8 @@ class Team {
 
   int size() const { return n_threads_; }
 
-  // Calls job(thread) on every thread, 0 being the caller, and returns when all are done. Not reentrant; one caller at a
-  // time. The job must not throw.
+  // Calls job(thread) on every thread, 0 being the caller, and returns when all are done. Not reentrant; one caller at
+  // a time. The job must not throw.
   template <class Job>
   void run(Job&& job) {
     run_erased([](void* j, int thread) { (*static_cast<std::remove_reference_t<Job>*>(j))(thread); }, &job);

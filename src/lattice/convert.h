@@ -4,11 +4,11 @@
 namespace quern::lattice::QUERN_ISA {
 
 template <class D, class S, int N>
-QUERN_FN lattice<D, N> widen(const lattice<S, N>& a);
+QUERN_FN lattice<D, N> widen(lattice<S, N> a);
 
 // Sign (from i8, i16) or zero (from u8, u16) extension of the lower or upper half of the lanes to twice the width.
 template <class D, class S, int N>
-QUERN_FN lattice<D, N / 2> widen_lo(const lattice<S, N>& a) {
+QUERN_FN lattice<D, N / 2> widen_lo(lattice<S, N> a) {
   static_assert(sizeof(D) == 2 * sizeof(S) && !kIsFloat<D>);
   if constexpr (!kNative<S, N>) {
     return widen<D>(a.lo);
@@ -19,7 +19,7 @@ QUERN_FN lattice<D, N / 2> widen_lo(const lattice<S, N>& a) {
   }
 }
 template <class D, class S, int N>
-QUERN_FN lattice<D, N / 2> widen_hi(const lattice<S, N>& a) {
+QUERN_FN lattice<D, N / 2> widen_hi(lattice<S, N> a) {
   static_assert(sizeof(D) == 2 * sizeof(S) && !kIsFloat<D>);
   if constexpr (!kNative<S, N>) {
     return widen<D>(a.hi);
@@ -31,7 +31,7 @@ QUERN_FN lattice<D, N / 2> widen_hi(const lattice<S, N>& a) {
 }
 // The same number of lanes, two or four times as wide.
 template <class D, class S, int N>
-QUERN_FN lattice<D, N> widen(const lattice<S, N>& a) {
+QUERN_FN lattice<D, N> widen(lattice<S, N> a) {
   static_assert(sizeof(D) > sizeof(S) && !kIsFloat<D> && !kIsFloat<S>);
   static_assert(kIsSigned<D> || !kIsSigned<S>, "a signed value does not widen to unsigned");
   if constexpr (kNative<D, N>) {
@@ -52,7 +52,7 @@ QUERN_FN lattice<D, N> widen(const lattice<S, N>& a) {
 
 // The same number of lanes, saturated to the range of D: i32 -> i16 u16 i8 u8, i16 -> i8 u8.
 template <class D, class S, int N>
-QUERN_FN lattice<D, N> narrow(const lattice<S, N>& a) {
+QUERN_FN lattice<D, N> narrow(lattice<S, N> a) {
   static_assert(sizeof(D) < sizeof(S) && kIsSigned<S> && !kIsFloat<S>);
   if constexpr (!kNative<D, N>) {
     return lattice<D, N>(narrow<D>(a.lo), narrow<D>(a.hi));
@@ -71,7 +71,7 @@ QUERN_FN lattice<D, N> narrow(const lattice<S, N>& a) {
 
 // Nearest even.
 template <class T, int N>
-QUERN_FN lattice<f32, N> to_f32(const lattice<T, N>& a) {
+QUERN_FN lattice<f32, N> to_f32(lattice<T, N> a) {
   static_assert(sizeof(T) == 4 && !kIsFloat<T>);
   if constexpr (kNative<T, N>) {
     return lattice<f32, N>(__builtin_convertvector(a.v, vec<f32, N>));
@@ -81,7 +81,7 @@ QUERN_FN lattice<f32, N> to_f32(const lattice<T, N>& a) {
 }
 // Nearest even; NaN and values outside of i32 give 0x80000000.
 template <int N>
-QUERN_FN lattice<i32, N> round_i32(const lattice<f32, N>& a) {
+QUERN_FN lattice<i32, N> round_i32(lattice<f32, N> a) {
   if constexpr (kNative<f32, N>) {
     return lattice<i32, N>(p_round_i32<N>(a.v));
   } else {
@@ -91,7 +91,7 @@ QUERN_FN lattice<i32, N> round_i32(const lattice<f32, N>& a) {
 
 // IEEE half precision, exact; a NaN keeps its sign and payload and becomes quiet.
 template <int N>
-QUERN_FN lattice<f32, N> from_f16(const lattice<u16, N>& h) {
+QUERN_FN lattice<f32, N> from_f16(lattice<u16, N> h) {
   if constexpr (kNative<f32, N>) {
     return lattice<f32, N>(p_from_f16<N>(h.v));
   } else if constexpr (N * sizeof(u16) > 16) {
@@ -102,7 +102,7 @@ QUERN_FN lattice<f32, N> from_f16(const lattice<u16, N>& h) {
 }
 // Nearest even with denormals; too large becomes infinity; a NaN keeps its sign and upper payload and becomes quiet.
 template <int N>
-QUERN_FN lattice<u16, N> to_f16(const lattice<f32, N>& a) {
+QUERN_FN lattice<u16, N> to_f16(lattice<f32, N> a) {
   if constexpr (kNative<f32, N>) {
     return lattice<u16, N>(p_to_f16<N>(a.v));
   } else if constexpr (N * sizeof(u16) > 16) {
@@ -114,12 +114,12 @@ QUERN_FN lattice<u16, N> to_f16(const lattice<f32, N>& a) {
 
 // bfloat16: the upper half of a float.
 template <int N>
-QUERN_FN lattice<f32, N> from_bf16(const lattice<u16, N>& h) {
+QUERN_FN lattice<f32, N> from_bf16(lattice<u16, N> h) {
   return as<f32>(widen<u32>(h) << 16);
 }
 // Nearest even; a NaN keeps its sign and upper payload and becomes quiet.
 template <int N>
-QUERN_FN lattice<u16, N> to_bf16(const lattice<f32, N>& a) {
+QUERN_FN lattice<u16, N> to_bf16(lattice<f32, N> a) {
   using U = lattice<u32, N>;
   const U bits = as<u32>(a), top = bits >> 16;
   const U nearest = (bits + U::broadcast(0x7fffU) + (top & U::broadcast(1))) >> 16;

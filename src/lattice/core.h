@@ -1,5 +1,5 @@
-// lattice: the type, loads and stores, operators, compares, min/max. Conversions are in convert.h; dot products, shuffles
-// and reductions in mix.h.
+// lattice: the type, loads and stores, operators, compares, min/max. Conversions are in convert.h; dot products,
+// shuffles and reductions in mix.h.
 #pragma once
 
 namespace quern::lattice::QUERN_ISA {
@@ -8,7 +8,7 @@ template <class T, int N>
 struct lattice;
 
 // A lattice that fits a register holds it (v); a wider one is a pair of halves, never an array: compilers keep nested
-// members in registers where they would spill an indexed array.
+// members in registers where they would spill an indexed array. For the same reason lattices are passed by value.
 template <class T, int N, bool kOneRegister>
 struct storage;
 template <class T, int N>
@@ -21,11 +21,11 @@ template <class T, int N>
 struct storage<T, N, false> {
   lattice<T, N / 2> lo, hi;
   storage() = default;
-  QUERN_FN storage(const lattice<T, N / 2>& l, const lattice<T, N / 2>& h) : lo(l), hi(h) {}
+  QUERN_FN storage(lattice<T, N / 2> l, lattice<T, N / 2> h) : lo(l), hi(h) {}
 };
 
 template <class T, int N>
-inline constexpr bool kNative = N * static_cast<int>(sizeof(T)) <= kRegBytes;
+inline constexpr bool kNative = N* static_cast<int>(sizeof(T)) <= kRegBytes;
 
 template <class T, int N>
 struct lattice : storage<T, N, kNative<T, N>> {
@@ -39,7 +39,7 @@ struct lattice : storage<T, N, kNative<T, N>> {
   lattice() = default;  // lanes not set
   using storage<T, N, kNative<T, N>>::storage;
 
-  // From [N] elements, any alignment.
+  // From [N] elements, aligned as T is.
   static QUERN_FN lattice load(const T* p) {
     if constexpr (kNative<T, N>) {
       vec<T, N> v;
@@ -119,7 +119,7 @@ using u8x64 = lattice<u8, 64>;
 
 // The same bits seen as lanes of U.
 template <class U, class T, int N>
-QUERN_FN auto as(const lattice<T, N>& a) {
+QUERN_FN auto as(lattice<T, N> a) {
   constexpr int M = N * static_cast<int>(sizeof(T) / sizeof(U) ? sizeof(T) / sizeof(U) : 1) /
                     static_cast<int>(sizeof(U) / sizeof(T) ? sizeof(U) / sizeof(T) : 1);
   using R = lattice<U, M>;
@@ -138,7 +138,7 @@ QUERN_FN lattice<T, N> lattice<T, N>::broadcast4(const void* p) {
 }
 
 template <class T, int N>
-QUERN_FN lattice<T, N / 2> lower(const lattice<T, N>& a) {
+QUERN_FN lattice<T, N / 2> lower(lattice<T, N> a) {
   if constexpr (kNative<T, N>) {
     return lattice<T, N / 2>(p_lower<T, N>(a.v));
   } else {
@@ -146,7 +146,7 @@ QUERN_FN lattice<T, N / 2> lower(const lattice<T, N>& a) {
   }
 }
 template <class T, int N>
-QUERN_FN lattice<T, N / 2> upper(const lattice<T, N>& a) {
+QUERN_FN lattice<T, N / 2> upper(lattice<T, N> a) {
   if constexpr (kNative<T, N>) {
     return lattice<T, N / 2>(p_upper<T, N>(a.v));
   } else {
@@ -154,7 +154,7 @@ QUERN_FN lattice<T, N / 2> upper(const lattice<T, N>& a) {
   }
 }
 template <class T, int N>
-QUERN_FN lattice<T, 2 * N> combine(const lattice<T, N>& lo, const lattice<T, N>& hi) {
+QUERN_FN lattice<T, 2 * N> combine(lattice<T, N> lo, lattice<T, N> hi) {
   if constexpr (kNative<T, 2 * N>) {
     return lattice<T, 2 * N>(p_combine<T, 2 * N>(lo.v, hi.v));
   } else {
@@ -250,37 +250,37 @@ QUERN_FN vec<T, N> p_neg(vec<T, N> a) {
 
 // --- Lifting primitives to any N. ---------------------------------------------------------------------------------
 
-#define QUERN_LIFT1(name, prim)                               \
-  template <class T, int N>                                   \
-  QUERN_FN lattice<T, N> name(const lattice<T, N>& a) {       \
-    if constexpr (kNative<T, N>) {                            \
-      return lattice<T, N>(prim<T, N>(a.v));                  \
-    } else {                                                  \
-      return lattice<T, N>(name(a.lo), name(a.hi));           \
-    }                                                         \
+#define QUERN_LIFT1(name, prim)                     \
+  template <class T, int N>                         \
+  QUERN_FN lattice<T, N> name(lattice<T, N> a) {    \
+    if constexpr (kNative<T, N>) {                  \
+      return lattice<T, N>(prim<T, N>(a.v));        \
+    } else {                                        \
+      return lattice<T, N>(name(a.lo), name(a.hi)); \
+    }                                               \
   }
-#define QUERN_LIFT2(name, prim)                                                   \
-  template <class T, int N>                                                       \
-  QUERN_FN lattice<T, N> name(const lattice<T, N>& a, const lattice<T, N>& b) {   \
-    if constexpr (kNative<T, N>) {                                                \
-      return lattice<T, N>(prim<T, N>(a.v, b.v));                                 \
-    } else {                                                                      \
-      return lattice<T, N>(name(a.lo, b.lo), name(a.hi, b.hi));                   \
-    }                                                                             \
+#define QUERN_LIFT2(name, prim)                                   \
+  template <class T, int N>                                       \
+  QUERN_FN lattice<T, N> name(lattice<T, N> a, lattice<T, N> b) { \
+    if constexpr (kNative<T, N>) {                                \
+      return lattice<T, N>(prim<T, N>(a.v, b.v));                 \
+    } else {                                                      \
+      return lattice<T, N>(name(a.lo, b.lo), name(a.hi, b.hi));   \
+    }                                                             \
   }
-#define QUERN_LIFT_COMPARE(name, op)                                                          \
-  template <class T, int N>                                                                   \
-  QUERN_FN lattice<mask_of<T>, N> name(const lattice<T, N>& a, const lattice<T, N>& b) {      \
-    if constexpr (kNative<T, N>) {                                                            \
-      return lattice<mask_of<T>, N>((vec<mask_of<T>, N>)(a.v op b.v));                        \
-    } else {                                                                                  \
-      return lattice<mask_of<T>, N>(name(a.lo, b.lo), name(a.hi, b.hi));                      \
-    }                                                                                         \
+#define QUERN_LIFT_COMPARE(name, op)                                       \
+  template <class T, int N>                                                \
+  QUERN_FN lattice<mask_of<T>, N> name(lattice<T, N> a, lattice<T, N> b) { \
+    if constexpr (kNative<T, N>) {                                         \
+      return lattice<mask_of<T>, N>((vec<mask_of<T>, N>)(a.v op b.v));     \
+    } else {                                                               \
+      return lattice<mask_of<T>, N>(name(a.lo, b.lo), name(a.hi, b.hi));   \
+    }                                                                      \
   }
-#define QUERN_COMPOUND(op)                                                                 \
-  template <class T, int N, class B>                                                       \
-  QUERN_FN lattice<T, N>& operator op##=(lattice<T, N>& a, const B& b) {                   \
-    return a = a op b;                                                                     \
+#define QUERN_COMPOUND(op)                                               \
+  template <class T, int N, class B>                                     \
+  QUERN_FN lattice<T, N>& operator op##=(lattice<T, N>& a, const B& b) { \
+    return a = a op b;                                                   \
   }
 
 QUERN_LIFT2(operator+, p_add)
@@ -313,16 +313,16 @@ template <class T>
 inline constexpr int kLaneBits = 8 * static_cast<int>(sizeof(T));
 
 template <class T, int N>
-QUERN_FN lattice<T, N> operator<<(const lattice<T, N>& a, const lattice<T, N>& count) {
+QUERN_FN lattice<T, N> operator<<(lattice<T, N> a, lattice<T, N> count) {
   return shift_left_masked(a, count & lattice<T, N>::broadcast(T(kLaneBits<T> - 1)));
 }
 template <class T, int N>
-QUERN_FN lattice<T, N> operator>>(const lattice<T, N>& a, const lattice<T, N>& count) {
+QUERN_FN lattice<T, N> operator>>(lattice<T, N> a, lattice<T, N> count) {
   return shift_right_masked(a, count & lattice<T, N>::broadcast(T(kLaneBits<T> - 1)));
 }
 // Bytes shift as 32-bit lanes and drop what crossed a border: no instruction set shifts bytes.
 template <class T, int N>
-QUERN_FN lattice<T, N> operator<<(const lattice<T, N>& a, int count) {
+QUERN_FN lattice<T, N> operator<<(lattice<T, N> a, int count) {
   static_assert(!kIsFloat<T>, "floats do not shift");
   const int n = count & (kLaneBits<T> - 1);
   if constexpr (sizeof(T) == 1) {
@@ -332,7 +332,7 @@ QUERN_FN lattice<T, N> operator<<(const lattice<T, N>& a, int count) {
   }
 }
 template <class T, int N>
-QUERN_FN lattice<T, N> operator>>(const lattice<T, N>& a, int count) {
+QUERN_FN lattice<T, N> operator>>(lattice<T, N> a, int count) {
   static_assert(!kIsFloat<T>, "floats do not shift");
   const int n = count & (kLaneBits<T> - 1);
   if constexpr (kIsSame<T, u8>) {
@@ -358,7 +358,7 @@ QUERN_COMPOUND(>>)
 
 // a where the mask lane is not 0, else b.
 template <class T, int N>
-QUERN_FN lattice<T, N> select(const lattice<mask_of<T>, N>& m, const lattice<T, N>& a, const lattice<T, N>& b) {
+QUERN_FN lattice<T, N> select(lattice<mask_of<T>, N> m, lattice<T, N> a, lattice<T, N> b) {
   if constexpr (kNative<T, N>) {
     return lattice<T, N>(p_select<T, N>(m.v, a.v, b.v));
   } else {
@@ -368,7 +368,7 @@ QUERN_FN lattice<T, N> select(const lattice<mask_of<T>, N>& m, const lattice<T, 
 
 // a * b + c, rounded once.
 template <int N>
-QUERN_FN lattice<f32, N> fma(const lattice<f32, N>& a, const lattice<f32, N>& b, const lattice<f32, N>& c) {
+QUERN_FN lattice<f32, N> fma(lattice<f32, N> a, lattice<f32, N> b, lattice<f32, N> c) {
   if constexpr (kNative<f32, N>) {
     return lattice<f32, N>(p_fma<N>(a.v, b.v, c.v));
   } else {
@@ -378,7 +378,7 @@ QUERN_FN lattice<f32, N> fma(const lattice<f32, N>& a, const lattice<f32, N>& b,
 
 // Whether any, all bits are set: for masks.
 template <class T, int N>
-QUERN_FN bool any(const lattice<T, N>& m) {
+QUERN_FN bool any(lattice<T, N> m) {
   if constexpr (kNative<T, N>) {
     return p_any<T, N>(m.v);
   } else {
@@ -386,11 +386,15 @@ QUERN_FN bool any(const lattice<T, N>& m) {
   }
 }
 template <class T, int N>
-QUERN_FN bool all(const lattice<T, N>& m) {
+QUERN_FN bool all(lattice<T, N> m) {
   return !any(~m);
 }
 
-QUERN_FN void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
-QUERN_FN void prefetch_nta(const void* p) { __builtin_prefetch(p, 0, 0); }
+QUERN_FN void prefetch(const void* p) {
+  __builtin_prefetch(p, 0, 3);
+}
+QUERN_FN void prefetch_nta(const void* p) {
+  __builtin_prefetch(p, 0, 0);
+}
 
 }  // namespace quern::lattice::QUERN_ISA

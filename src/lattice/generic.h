@@ -119,7 +119,9 @@ QUERN_FN vec<D, N> p_narrow_pair(vec<S, N / 2> lo, vec<S, N / 2> hi) {
 
 // Half bits in the low 16 of each lane.
 QUERN_FN vec<f32, 4> half_to_float(vec<u32, 4> h) {
-  const auto k = [](u32 x) __attribute__((always_inline)) { return p_splat<u32, 4>(x); };
+  const auto k = [](u32 x) __attribute__((always_inline)) {
+    return p_splat<u32, 4>(x);
+  };
   const vec<u32, 4> sign = (h & k(0x8000U)) << k(16), size = h & k(0x7fffU), wide = size << k(13);
   const vec<u32, 4> normal = wide + k(112U << 23);
   const vec<u32, 4> top = wide | k(0x7f800000U) | (size > k(0x7c00U) ? k(0x00400000U) : k(0));
@@ -129,7 +131,9 @@ QUERN_FN vec<f32, 4> half_to_float(vec<u32, 4> h) {
   return (vec<f32, 4>)((size >= k(0x7c00U) ? top : finite) | sign);
 }
 QUERN_FN vec<u32, 4> float_to_half(vec<f32, 4> a) {
-  const auto k = [](u32 x) __attribute__((always_inline)) { return p_splat<u32, 4>(x); };
+  const auto k = [](u32 x) __attribute__((always_inline)) {
+    return p_splat<u32, 4>(x);
+  };
   const vec<u32, 4> bits = (vec<u32, 4>)a, size = bits & k(0x7fffffffU), sign = (bits >> k(16)) & k(0x8000U);
   // The carry of rounding reaches infinity by itself from 65520 on.
   const vec<u32, 4> normal = (size - k(112U << 23) + k(0xfffU) + ((size >> k(13)) & k(1))) >> k(13);

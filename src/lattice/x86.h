@@ -1,5 +1,6 @@
-// lattice: primitives of the x86 backends on registers of 16, 32 and 64 bytes: splat, halves, min/max, saturation, float
-// maths. Which sizes are instantiated, and whether AVX-512 forms may be used, is decided by kRegBytes and kAvx512.
+// lattice: primitives of the x86 backends on registers of 16, 32 and 64 bytes: splat, halves, min/max, saturation,
+// float maths. Which sizes are instantiated, and whether AVX-512 forms may be used, is decided by kRegBytes and
+// kAvx512.
 #pragma once
 
 // GCC 12 takes the "undefined" operand of unmasked AVX-512 intrinsics for a use of an uninitialised variable.
@@ -14,21 +15,21 @@
 namespace quern::lattice::QUERN_ISA {
 
 // The body of a primitive that is one integer (float) intrinsic for each register size: return op(a, b).
-#define QUERN_X86_INT2(V, op, a, b)                            \
-  if constexpr (sizeof(V) == 16) {                             \
-    return (V)_mm_##op((__m128i)(a), (__m128i)(b));            \
-  } else if constexpr (sizeof(V) == 32) {                      \
-    return (V)_mm256_##op((__m256i)(a), (__m256i)(b));         \
-  } else {                                                     \
-    return (V)_mm512_##op((__m512i)(a), (__m512i)(b));         \
+#define QUERN_X86_INT2(V, op, a, b)                    \
+  if constexpr (sizeof(V) == 16) {                     \
+    return (V)_mm_##op((__m128i)(a), (__m128i)(b));    \
+  } else if constexpr (sizeof(V) == 32) {              \
+    return (V)_mm256_##op((__m256i)(a), (__m256i)(b)); \
+  } else {                                             \
+    return (V)_mm512_##op((__m512i)(a), (__m512i)(b)); \
   }
-#define QUERN_X86_PS2(V, op, a, b)                             \
-  if constexpr (sizeof(V) == 16) {                             \
-    return (V)_mm_##op((__m128)(a), (__m128)(b));              \
-  } else if constexpr (sizeof(V) == 32) {                      \
-    return (V)_mm256_##op((__m256)(a), (__m256)(b));           \
-  } else {                                                     \
-    return (V)_mm512_##op((__m512)(a), (__m512)(b));           \
+#define QUERN_X86_PS2(V, op, a, b)                   \
+  if constexpr (sizeof(V) == 16) {                   \
+    return (V)_mm_##op((__m128)(a), (__m128)(b));    \
+  } else if constexpr (sizeof(V) == 32) {            \
+    return (V)_mm256_##op((__m256)(a), (__m256)(b)); \
+  } else {                                           \
+    return (V)_mm512_##op((__m512)(a), (__m512)(b)); \
   }
 
 template <class T, int N>

@@ -1,24 +1,24 @@
-// lattice: primitives of the x86 backends that change lane widths or cross lanes: widen, narrow, f16, dot products, byte
-// shuffles.
+// lattice: primitives of the x86 backends that change lane widths or cross lanes: widen, narrow, f16, dot products,
+// byte shuffles.
 #pragma once
 
 namespace quern::lattice::QUERN_ISA {
 
 // --- Widening. A source is the low bytes of a register; the name says the size of the result. ----------------------
 
-#define QUERN_X86_EXTEND(prefix, a)                                     \
-  if constexpr (kIsSame<S, i8> && sizeof(D) == 2) {                     \
-    return prefix##_cvtepi8_epi16(a);                                   \
-  } else if constexpr (kIsSame<S, u8> && sizeof(D) == 2) {              \
-    return prefix##_cvtepu8_epi16(a);                                   \
-  } else if constexpr (kIsSame<S, i8>) {                                \
-    return prefix##_cvtepi8_epi32(a);                                   \
-  } else if constexpr (kIsSame<S, u8>) {                                \
-    return prefix##_cvtepu8_epi32(a);                                   \
-  } else if constexpr (kIsSame<S, i16>) {                               \
-    return prefix##_cvtepi16_epi32(a);                                  \
-  } else {                                                              \
-    return prefix##_cvtepu16_epi32(a);                                  \
+#define QUERN_X86_EXTEND(prefix, a)                        \
+  if constexpr (kIsSame<S, i8> && sizeof(D) == 2) {        \
+    return prefix##_cvtepi8_epi16(a);                      \
+  } else if constexpr (kIsSame<S, u8> && sizeof(D) == 2) { \
+    return prefix##_cvtepu8_epi16(a);                      \
+  } else if constexpr (kIsSame<S, i8>) {                   \
+    return prefix##_cvtepi8_epi32(a);                      \
+  } else if constexpr (kIsSame<S, u8>) {                   \
+    return prefix##_cvtepu8_epi32(a);                      \
+  } else if constexpr (kIsSame<S, i16>) {                  \
+    return prefix##_cvtepi16_epi32(a);                     \
+  } else {                                                 \
+    return prefix##_cvtepu16_epi32(a);                     \
   }
 template <class D, class S>
 QUERN_FN __m128i x86_extend16(__m128i a) {
@@ -66,11 +66,11 @@ template <class D, class S, int N>
 QUERN_FN vec<D, N> x86_narrow_avx512(vec<S, N> a) {
   using R = vec<D, N>;
   if constexpr (!kIsSigned<D>) a = p_max<S, N>(a, vec<S, N>{});
-#define QUERN_X86_NARROW(op)                          \
-  if constexpr (sizeof(a) == 32) {                    \
-    return (R)_mm256_##op((__m256i)a);                \
-  } else {                                            \
-    return (R)_mm512_##op((__m512i)a);                \
+#define QUERN_X86_NARROW(op)           \
+  if constexpr (sizeof(a) == 32) {     \
+    return (R)_mm256_##op((__m256i)a); \
+  } else {                             \
+    return (R)_mm512_##op((__m512i)a); \
   }
   if constexpr (sizeof(S) == 2) {
     if constexpr (kIsSigned<D>) {

@@ -94,7 +94,7 @@ struct Q8_0 : Planes<Format::q8_0, 2> {
   static constexpr int kBias = kWide ? 128 : 0, kPlaneCount = 2;
   using Code = choose<kWide, u8, i8>;
   using Planes::Planes;
-  QUERN_FN void codes(int64_t b, lattice<Code, 64> out[8]) const {
+  QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
     for (int g = 0; g < 8; ++g) {
       const u8x64 v = u8x64::load(bytes_at(plane[0] + b * 512 + g * 64));
       out[g] = as<Code>(kWide ? v ^ u8x64::broadcast(0x80) : v);
@@ -111,15 +111,15 @@ struct Table32 : Planes<kF, 2> {
   static constexpr int kBias = kWide ? kUp : 0, kPlaneCount = 2;
   using Code = choose<kWide, u8, i8>;
   using Planes<kF, 2>::Planes;
-  static QUERN_FN void lookup(const int8_t* values, u8x64 index[8], lattice<Code, 64> out[8]) {
-    const lattice<i8, 16> table = i8x16::load(values) + i8x16::broadcast(static_cast<i8>(kBias));
+  static QUERN_FN void lookup(const int8_t* values, u8x64 index[8], lat<Code, 64> out[8]) {
+    const lat<i8, 16> table = i8x16::load(values) + i8x16::broadcast(static_cast<i8>(kBias));
     for (int g = 0; g < 8; ++g) out[g] = lookup16_small(as<Code>(table), index[g]);
   }
 };
 
 struct Iq4Nl : Table32<Format::iq4_nl, 128, false> {
   using Table32::Table32;
-  QUERN_FN void codes(int64_t b, lattice<Code, 64> out[8]) const {
+  QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
     u8x64 index[8];
     nibbles(bytes_at(plane[0] + b * 256), index);
     lookup(format::kIq4Values, index, out);
@@ -130,7 +130,7 @@ struct Iq4Nl : Table32<Format::iq4_nl, 128, false> {
 // The scale 2^(e - 128) as float bits; exponents 0 and 1 give denormals.
 struct Mxfp4 : Table32<Format::mxfp4, 12, true> {
   using Table32::Table32;
-  QUERN_FN void codes(int64_t b, lattice<Code, 64> out[8]) const {
+  QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
     u8x64 index[8];
     nibbles(bytes_at(plane[0] + b * 256), index);
     lookup(format::kMxfp4Values, index, out);

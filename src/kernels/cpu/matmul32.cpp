@@ -11,47 +11,6 @@
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
-// One activation row.
-struct Row {
-  const i8* codes;
-  const float* d;
-  const i32* sums;
-};
-
-struct Rows {
-  const std::byte* x;
-  size_t stride;
-  format::ActivationLayout layout;
-  Rows(const MatmulArgs& a) : x(a.x), stride(a.x_stride), layout(format::activation_layout(a.act, static_cast<size_t>(a.n_in))) {}
-  QUERN_FN Row row(int64_t i) const {
-    const std::byte* p = x + static_cast<size_t>(i) * stride;
-    return {reinterpret_cast<const i8*>(p), reinterpret_cast<const float*>(p + layout.d_offset), reinterpret_cast<const i32*>(p + layout.sums_offset)};
-  }
-};
-
-template <class F>
-struct PlaneOffsets {
-  size_t at[F::kPlaneCount];
-  explicit PlaneOffsets(int64_t n_in) {
-    for (int i = 0; i < F::kPlaneCount; ++i) at[i] = plane_offset(F::kFormat, n_in, i);
-  }
-};
-
-template <class F>
-QUERN_FN i32x16 dot(const i32x16& acc, const lattice<typename F::Code, 64>& w, const i8x64& x) {
-  if constexpr (F::kSmall) {
-    return idot4_small(acc, w, x);
-  } else {
-    return idot4(acc, w, x);
-  }
-}
-
-// What integer sums start from: codes are stored plus kBias.
-template <class F>
-QUERN_FN i32x16 dot_start(i32 x_sum) {
-  return F::kBias == 0 ? i32x16::zero() : i32x16::broadcast(-F::kBias * x_sum);
-}
-
 template <class F, int kTokens>
 QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row, int64_t n_blocks) {
   Row x[kTokens];
@@ -61,13 +20,13 @@ QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, in
     acc[t] = f32x16::zero();
   }
   for (int64_t b = 0; b < n_blocks; ++b) {
-    lattice<typename F::Code, 64> codes[8];
+    lat<typename F::Code, 64> codes[8];
     f.codes(b, codes);
     const f32x16 d = f.scale(b);
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) {
       i32x16 sum = dot_start<F>(x[t].sums[b]);
-#pragma GCC unroll 8
+#pragma GCC unroll kDeep
       for (int g = 0; g < 8; ++g) sum = dot<F>(sum, codes[g], i8x64::broadcast4(x[t].codes + b * 32 + g * 4));
       const float d_x = x[t].d[b];
       acc[t] = fma(to_f32(sum), d * f32x16::broadcast(d_x), acc[t]);
@@ -87,10 +46,11 @@ void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   for (int64_t p = r.begin; p < r.end; ++p) {
     const F f(a.w + static_cast<size_t>(p) * panel_size, offsets.at);
     int64_t row = 0;
-    for (; row + 4 <= n_rows; row += 4) direct_panel<F, 4>(a, f, rows, p, row, n_blocks);
-    if (n_rows - row == 3) direct_panel<F, 3>(a, f, rows, p, row, n_blocks);
-    if (n_rows - row == 2) direct_panel<F, 2>(a, f, rows, p, row, n_blocks);
-    if (n_rows - row == 1) direct_panel<F, 1>(a, f, rows, p, row, n_blocks);
+    if constexpr (kWide) {
+      for (; row + 4 <= n_rows; row += 4) direct_panel<F, 4>(a, f, rows, p, row, n_blocks);
+    }
+    for (; row + 2 <= n_rows; row += 2) direct_panel<F, 2>(a, f, rows, p, row, n_blocks);
+    if (row < n_rows) direct_panel<F, 1>(a, f, rows, p, row, n_blocks);
   }
 }
 
@@ -108,7 +68,7 @@ struct Unpacked {
   }
   QUERN_FN void fill(const F& f, int panel, int64_t n_blocks) const {
     for (int64_t b = 0; b < n_blocks; ++b) {
-      lattice<typename F::Code, 64> v[8];
+      lat<typename F::Code, 64> v[8];
       f.codes(b, v);
       for (int g = 0; g < 8; ++g) v[g].store_aligned(codes + ((b * 8 + g) * kTilePanels + panel) * 64);
       f.scale(b).store_aligned(scales + (b * kTilePanels + panel) * 16);
@@ -133,11 +93,11 @@ QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, 
 #pragma GCC unroll 2
       for (int p = 0; p < kTilePanels; ++p) sum[p][t] = start;
     }
-#pragma GCC unroll 8
+#pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) {
-      lattice<typename F::Code, 64> codes[kTilePanels];
+      lat<typename F::Code, 64> codes[kTilePanels];
 #pragma GCC unroll 2
-      for (int p = 0; p < kTilePanels; ++p) codes[p] = lattice<typename F::Code, 64>::load_aligned(u.codes + ((b * 8 + g) * kTilePanels + p) * 64);
+      for (int p = 0; p < kTilePanels; ++p) codes[p] = lat<typename F::Code, 64>::load_aligned(u.codes + ((b * 8 + g) * kTilePanels + p) * 64);
 #pragma GCC unroll 6
       for (int t = 0; t < kTokens; ++t) {
         const i8x64 v = i8x64::broadcast4(x[t].codes + b * 32 + g * 4);
@@ -183,32 +143,22 @@ void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const int64_t n_blocks = a.n_in / 32, n_rows = row_count(ctx, a.rows), n_panels = panel_count(a);
   const TileGrid grid(n_panels, n_rows, w.n_threads);
   const Unpacked<F> u(w.scratch, n_blocks);
-  const Range r = share(grid.n_groups * grid.n_splits, w);
-  int64_t unpacked = -1;
-  for (int64_t unit = r.begin; unit < r.end; ++unit) {
-    const int64_t group = unit / grid.n_splits, first_panel = group * kTilePanels;
+  for_each_unit(grid, w, n_rows, [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
     const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
-    if (group != unpacked) {
-      for (int p = 0; p < kTilePanels; ++p) {
-        const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
-        u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
-      }
-      unpacked = group;
+    for (int p = 0; fresh && p < kTilePanels; ++p) {
+      const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
+      u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
     }
-    const int64_t begin = unit % grid.n_splits * grid.tokens_per_split;
-    const int64_t end = begin + grid.tokens_per_split < n_rows ? begin + grid.tokens_per_split : n_rows;
     int64_t row = begin;
     for (; row + kTileTokens <= end; row += kTileTokens) tile<F, kTileTokens>(a, u, rows, first_panel, here, row, n_blocks);
     if (row < end) last_tile<F, kTileTokens - 1>(static_cast<int>(end - row), a, u, rows, first_panel, here, row, n_blocks);
-  }
+  });
 }
 
 template <class F>
 size_t tiled_scratch(const Shape& shape) {
   return Unpacked<F>::bytes(shape.n_in);
 }
-
-constexpr uint8_t kFewClasses = class_bit(RowClass::decode) | class_bit(RowClass::few);
 
 template <class F>
 constexpr Kernel direct_row(const char* name) {

@@ -36,4 +36,63 @@ struct TileGrid {
   }
 };
 
+// One activation row.
+struct Row {
+  const i8* codes;
+  const float* d;
+  const i32* sums;
+};
+
+struct Rows {
+  const std::byte* x;
+  size_t stride;
+  format::ActivationLayout layout;
+  Rows(const MatmulArgs& a) : x(a.x), stride(a.x_stride), layout(format::activation_layout(a.act, static_cast<size_t>(a.n_in))) {}
+  QUERN_FN Row row(int64_t i) const {
+    const std::byte* p = x + static_cast<size_t>(i) * stride;
+    return {reinterpret_cast<const i8*>(p), reinterpret_cast<const float*>(p + layout.d_offset), reinterpret_cast<const i32*>(p + layout.sums_offset)};
+  }
+};
+
+template <class F>
+struct PlaneOffsets {
+  size_t at[F::kPlaneCount];
+  explicit PlaneOffsets(int64_t n_in) {
+    for (int i = 0; i < F::kPlaneCount; ++i) at[i] = plane_offset(F::kFormat, n_in, i);
+  }
+};
+
+template <class F>
+QUERN_FN i32x16 dot(const i32x16& acc, const lat<typename F::Code, 64>& w, const i8x64& x) {
+  if constexpr (F::kSmall) {
+    return idot4_small(acc, w, x);
+  } else {
+    return idot4(acc, w, x);
+  }
+}
+
+// What integer sums start from: codes are stored plus kBias.
+template <class F>
+QUERN_FN i32x16 dot_start(i32 x_sum) {
+  return F::kBias == 0 ? i32x16::zero() : i32x16::broadcast(-F::kBias * x_sum);
+}
+
+
+// Calls each(first_panel, fresh, first_row, end_row) for the thread's units; fresh: the group differs from the last one's.
+template <class Each>
+QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_rows, const Each& each) {
+  const Range r = share(grid.n_groups * grid.n_splits, w);
+  int64_t last = -1;
+  for (int64_t unit = r.begin; unit < r.end; ++unit) {
+    const int64_t group = unit / grid.n_splits, begin = unit % grid.n_splits * grid.tokens_per_split;
+    const int64_t end = begin + grid.tokens_per_split < n_rows ? begin + grid.tokens_per_split : n_rows;
+    if (begin < end) {
+      each(group * kTilePanels, group != last, begin, end);
+      last = group;
+    }
+  }
+}
+
+inline constexpr uint8_t kFewClasses = class_bit(RowClass::decode) | class_bit(RowClass::few);
+
 }  // namespace quern::kernels::QUERN_ISA

@@ -60,17 +60,13 @@ template <Format kF>
 void matmul(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const int64_t n_rows = row_count(ctx, a.rows), n_panels = panel_count(a);
   const TileGrid grid(n_panels, n_rows, w.n_threads);
-  const Range r = share(grid.n_groups * grid.n_splits, w);
-  for (int64_t unit = r.begin; unit < r.end; ++unit) {
-    const int64_t first_panel = unit / grid.n_splits * kTilePanels;
-    const int64_t begin = unit % grid.n_splits * grid.tokens_per_split;
-    const int64_t end = begin + grid.tokens_per_split < n_rows ? begin + grid.tokens_per_split : n_rows;
+  for_each_unit(grid, w, n_rows, [&](int64_t first_panel, bool, int64_t begin, int64_t end) __attribute__((always_inline)) {
     if (first_panel + kTilePanels <= n_panels) {
       panels<kF, kTilePanels>(a, first_panel, begin, end);
     } else {
       panels<kF, 1>(a, first_panel, begin, end);
     }
-  }
+  });
 }
 
 template <Format kF>

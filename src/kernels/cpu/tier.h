@@ -26,6 +26,8 @@ constexpr Isa own_isa() {
 constexpr int own_priority() { return own_isa() == Isa::generic ? 10 : own_isa() == Isa::avx512 ? 30 : 20; }
 
 inline constexpr bool kWide = kRegBytes == 64;  // 32 registers of 64 bytes
+// How far to unroll loops over the vectors of a block: where registers are few, unrolling only makes code.
+inline constexpr int kDeep = kWide ? 8 : 1;
 
 // Calls each(i, lanes that are real) for 16-lane groups of n elements; whole groups have 16.
 template <class Each>

@@ -29,8 +29,9 @@ struct ActivationRow {
 // Sum of the activation codes of sub-block j of the block that starts at `first`.
 int32_t sub_sum(const ActivationRow& x, const format::ActivationLayout& layout, int64_t first, int width, int j) {
   int32_t sum = 0;
-  const int64_t begin = (first + j * width) / layout.sum_width;
-  for (int64_t i = begin; i < begin + width / layout.sum_width; ++i) sum += x.sums[i];
+  const auto sum_width = static_cast<int64_t>(layout.sum_width);
+  const int64_t begin = (first + j * width) / sum_width;
+  for (int64_t i = begin; i < begin + width / sum_width; ++i) sum += x.sums[i];
   return sum;
 }
 
@@ -50,7 +51,7 @@ float dot_codes(Format format, const std::byte* w, const std::byte* x_row, int64
       dot += codes.sub_scale[j] * sub;
       if (traits.sub_min_hi > 0) min_dot += codes.sub_min[j] * sub_sum(x, layout, first, traits.sub_width, j);
     }
-    const float d_x = x.d[first / layout.block];
+    const float d_x = x.d[first / static_cast<int64_t>(layout.block)];
     acc = std::fmaf(static_cast<float>(dot), codes.d * d_x, acc);
     if (traits.sub_min_hi > 0) acc = std::fmaf(-codes.dmin, d_x * static_cast<float>(min_dot), acc);
   }
