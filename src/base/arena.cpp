@@ -6,7 +6,9 @@
 
 namespace quern {
 
-void Buffer::Unmap::operator()(std::byte* data) const { ::munmap(data, bytes); }
+void Buffer::Unmap::operator()(std::byte* data) const {
+  ::munmap(data, bytes);
+}
 
 Result<Buffer> Buffer::allocate(size_t bytes, const char* what) {
   Buffer buffer;

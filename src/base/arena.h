@@ -10,7 +10,9 @@
 namespace quern {
 
 inline constexpr size_t kCacheLine = 64;
-inline constexpr size_t align_up(size_t n, size_t alignment) { return (n + alignment - 1) / alignment * alignment; }
+inline constexpr size_t align_up(size_t n, size_t alignment) {
+  return (n + alignment - 1) / alignment * alignment;
+}
 
 // A zeroed, 64-byte aligned (2 MB aligned and huge-page advised when large) block of bytes.
 class Buffer {

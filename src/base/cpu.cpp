@@ -13,13 +13,16 @@ namespace {
 constexpr const char* kNames[kIsaCount] = {"generic", "avx2", "avx512", "neon"};
 }  // namespace
 
-const char* isa_name(Isa isa) { return kNames[static_cast<int>(isa)]; }
+const char* isa_name(Isa isa) {
+  return kNames[static_cast<int>(isa)];
+}
 
 Result<Isa> parse_isa(std::string_view name) {
   for (int i = 0; i < kIsaCount; ++i) {
     if (name == kNames[i]) return static_cast<Isa>(i);
   }
-  return Error{Status::invalid_argument, "unknown instruction set '" + std::string(name) + "' (generic, avx2, avx512, neon)"};
+  return Error{Status::invalid_argument,
+               "unknown instruction set '" + std::string(name) + "' (generic, avx2, avx512, neon)"};
 }
 
 #if defined(__x86_64__)
@@ -65,12 +68,12 @@ CpuInfo detect_cpu() {
     const char* name;
     bool present;
   } rows[] = {
-      {"avx", ymm && ((one.c >> 28) & 1)},           {"f16c", ymm && ((one.c >> 29) & 1)},
-      {"fma", ymm && ((one.c >> 12) & 1)},           {"avx2", ymm && ((seven.b >> 5) & 1)},
-      {"avx_vnni", ymm && ((seven1.a >> 4) & 1)},    {"avx512f", zmm && ((seven.b >> 16) & 1)},
-      {"avx512dq", zmm && ((seven.b >> 17) & 1)},    {"avx512bw", zmm && ((seven.b >> 30) & 1)},
-      {"avx512vl", zmm && ((seven.b >> 31) & 1)},    {"avx512_vnni", zmm && ((seven.c >> 11) & 1)},
-      {"avx512_vbmi", zmm && ((seven.c >> 1) & 1)},  {"avx512_bf16", zmm && ((seven1.a >> 5) & 1)},
+      {"avx", ymm && ((one.c >> 28) & 1)},          {"f16c", ymm && ((one.c >> 29) & 1)},
+      {"fma", ymm && ((one.c >> 12) & 1)},          {"avx2", ymm && ((seven.b >> 5) & 1)},
+      {"avx_vnni", ymm && ((seven1.a >> 4) & 1)},   {"avx512f", zmm && ((seven.b >> 16) & 1)},
+      {"avx512dq", zmm && ((seven.b >> 17) & 1)},   {"avx512bw", zmm && ((seven.b >> 30) & 1)},
+      {"avx512vl", zmm && ((seven.b >> 31) & 1)},   {"avx512_vnni", zmm && ((seven.c >> 11) & 1)},
+      {"avx512_vbmi", zmm && ((seven.c >> 1) & 1)}, {"avx512_bf16", zmm && ((seven1.a >> 5) & 1)},
   };
   const auto has = [&](const char* name) {
     for (const auto& row : rows) {
@@ -81,8 +84,10 @@ CpuInfo detect_cpu() {
   for (const auto& row : rows) {
     if (row.present) info.features.emplace_back(row.name);
   }
-  if (has("avx2") && has("fma") && has("f16c")) info.best = Isa::avx2, info.isa_mask |= 1U << static_cast<int>(Isa::avx2);
-  if (info.best == Isa::avx2 && has("avx512f") && has("avx512dq") && has("avx512bw") && has("avx512vl") && has("avx512_vnni")) {
+  if (has("avx2") && has("fma") && has("f16c"))
+    info.best = Isa::avx2, info.isa_mask |= 1U << static_cast<int>(Isa::avx2);
+  if (info.best == Isa::avx2 && has("avx512f") && has("avx512dq") && has("avx512bw") && has("avx512vl") &&
+      has("avx512_vnni")) {
     info.best = Isa::avx512, info.isa_mask |= 1U << static_cast<int>(Isa::avx512);
   }
   return info;

@@ -77,7 +77,8 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes) {
   const bool failed = std::ferror(file) != 0;
   std::fclose(file);
   if (failed) return os_error(path, "read");
-  if (text.size() > max_bytes) return Error{Status::limit_exceeded, path + ": larger than " + std::to_string(max_bytes) + " bytes"};
+  if (text.size() > max_bytes)
+    return Error{Status::limit_exceeded, path + ": larger than " + std::to_string(max_bytes) + " bytes"};
   return text;
 }
 

@@ -8,7 +8,9 @@ namespace {
 std::atomic<int> g_level{static_cast<int>(LogLevel::warning)};
 }  // namespace
 
-void set_log_level(LogLevel level) { g_level.store(static_cast<int>(level)); }
+void set_log_level(LogLevel level) {
+  g_level.store(static_cast<int>(level));
+}
 
 void log(LogLevel level, const std::string& message) {
   if (static_cast<int>(level) > g_level.load()) return;

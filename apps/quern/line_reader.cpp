@@ -1,0 +1,101 @@
+#include "apps/quern/line_reader.h"
+
+#include <histedit.h>
+
+#include <clocale>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+
+namespace quern::apps {
+namespace {
+
+constexpr int kHistoryLines = 1000;
+constexpr char kEscape = '\1';  // libedit: what stands between two of these takes no room on the screen
+
+class EditingReader : public LineReader {
+ public:
+  EditingReader(std::string history_path, bool bold) : history_path_(std::move(history_path)), bold_(bold) {
+    // Without a UTF-8 locale libedit would cut characters into bytes.
+    if (std::setlocale(LC_CTYPE, "") == nullptr || std::strstr(std::setlocale(LC_CTYPE, nullptr), "UTF-8") == nullptr)
+      std::setlocale(LC_CTYPE, "C.UTF-8");
+    editor_ = el_init("quern", stdin, stderr, stderr);
+    history_ = history_init();
+    HistEvent event;
+    history(history_, &event, H_SETSIZE, kHistoryLines);
+    history(history_, &event, H_SETUNIQUE, 1);
+    if (!history_path_.empty()) history(history_, &event, H_LOAD, history_path_.c_str());
+    el_set(editor_, EL_CLIENTDATA, this);
+    el_set(editor_, EL_PROMPT_ESC, &EditingReader::prompt, kEscape);
+    el_set(editor_, EL_EDITOR, "emacs");
+    el_set(editor_, EL_HIST, history, history_);
+    // While a line is edited Ctrl-C is a key like any other, which gives the line up.
+    el_set(editor_, EL_SETTY, "-d", "-isig", nullptr);
+    el_set(editor_, EL_ADDFN, "quern-give-up", "give the line up", &EditingReader::give_up);
+    el_set(editor_, EL_BIND, "^C", "quern-give-up", nullptr);
+    el_set(editor_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+  }
+  ~EditingReader() override {
+    el_end(editor_);
+    history_end(history_);
+  }
+  EditingReader(const EditingReader&) = delete;
+  EditingReader& operator=(const EditingReader&) = delete;
+
+  std::optional<std::string> read(const std::string& text) override {
+    prompt_ = bold_ ? std::string{kEscape} + "\x1b[1m" + kEscape + text + kEscape + "\x1b[0m" + kEscape : text;
+    gave_up_ = false;
+    int n = 0;
+    const char* line = el_gets(editor_, &n);
+    if (line == nullptr || n <= 0) return std::nullopt;
+    if (gave_up_) return std::string();
+    std::string out(line, static_cast<size_t>(n));
+    while (!out.empty() && (out.back() == '\n' || out.back() == '\r')) out.pop_back();
+    if (!out.empty()) remember(out);
+    return out;
+  }
+
+ private:
+  static EditingReader* self(EditLine* editor) {
+    void* data = nullptr;
+    el_get(editor, EL_CLIENTDATA, &data);
+    return static_cast<EditingReader*>(data);
+  }
+  static char* prompt(EditLine* editor) { return self(editor)->prompt_.data(); }
+  static unsigned char give_up(EditLine* editor, int) {
+    self(editor)->gave_up_ = true;
+    return CC_NEWLINE;
+  }
+  void remember(const std::string& line) {
+    HistEvent event;
+    history(history_, &event, H_ENTER, line.c_str());
+    if (!history_path_.empty()) history(history_, &event, H_SAVE, history_path_.c_str());
+  }
+
+  std::string history_path_, prompt_;
+  bool bold_;
+  bool gave_up_ = false;
+  EditLine* editor_ = nullptr;
+  History* history_ = nullptr;
+};
+
+class PlainReader : public LineReader {
+ public:
+  std::optional<std::string> read(const std::string&) override {
+    std::string line;
+    if (!std::getline(std::cin, line)) return std::nullopt;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    return line;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<LineReader> make_editing_reader(const std::string& history_path, bool bold) {
+  return std::make_unique<EditingReader>(history_path, bold);
+}
+std::unique_ptr<LineReader> make_plain_reader() {
+  return std::make_unique<PlainReader>();
+}
+
+}  // namespace quern::apps

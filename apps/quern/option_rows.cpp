@@ -1,0 +1,81 @@
+// The option table of the quern program. A new option is a row here; help, environment and docs/OPTIONS.md follow.
+#include "apps/quern/command.h"
+
+namespace quern::apps {
+namespace {
+
+constexpr OptionType kFlag = OptionType::flag, kInteger = OptionType::integer, kIntegers = OptionType::integers,
+                     kReal = OptionType::real, kText = OptionType::text, kChoice = OptionType::choice;
+
+#define QUERN_GENERATING "run chat"
+#define QUERN_EVALUATING "run chat plan logits bench eval"
+#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench eval"
+
+// clang-format off
+// commands, name, letter, type, placeholder, default, min, max, choices, environment, repeats, help
+constexpr OptionRow kRows[] = {
+    {QUERN_WITH_MODEL, "model", "m", kText, "FILE|NAME", "smollm2-135m", 0, 0, "", "QUERN_MODEL", false,
+     "a GGUF file (any shard of a set), or a name of `quern models list`, which is downloaded when absent"},
+    {"run", "prompt", "p", kText, "TEXT", "", 0, 0, "", "", false, "what to answer; also as arguments, or - to read standard input"},
+    {QUERN_GENERATING, "max-tokens", "n", kInteger, "N", "1024", 0, 1000000000, "", "", false, "stop an answer after N tokens"},
+    {QUERN_GENERATING, "temp", "", kReal, "T", "0.8", 0, 100, "", "", false, "temperature; 0 always takes the most likely token"},
+    {QUERN_GENERATING, "top-k", "", kInteger, "N", "40", 0, 1000000000, "", "", false, "sample from the N most likely tokens; 0: from all"},
+    {QUERN_GENERATING, "top-p", "", kReal, "P", "0.95", 0, 1, "", "", false, "sample from the fewest tokens whose probabilities reach P; 1: from all"},
+    {QUERN_GENERATING, "min-p", "", kReal, "P", "0.05", 0, 1, "", "", false, "leave out tokens less likely than P times the most likely; 0: none"},
+    {QUERN_GENERATING, "repeat-penalty", "", kReal, "X", "1", 0.01, 100, "", "", false, "divide the odds of tokens that occurred lately; 1: off"},
+    {QUERN_GENERATING, "repeat-last-n", "", kInteger, "N", "64", 0, 1000000000, "", "", false, "how many tokens count as lately for the penalties"},
+    {QUERN_GENERATING, "presence-penalty", "", kReal, "X", "0", -100, 100, "", "", false, "subtract from the logits of tokens that occurred lately"},
+    {QUERN_GENERATING, "frequency-penalty", "", kReal, "X", "0", -100, 100, "", "", false, "the same, times how often they occurred"},
+    {QUERN_GENERATING, "seed", "s", kInteger, "N", "0", 0, 9007199254740991, "", "", false, "of the sampler; the same seed gives the same answer"},
+    {QUERN_GENERATING, "system", "", kText, "TEXT", "", 0, 0, "", "", false, "the system message"},
+    {QUERN_GENERATING, "raw", "", kFlag, "", "", 0, 0, "", "", false, "no chat template: continue the text as it is; control tokens in it are recognised"},
+    {"run chat logits", "ctx", "c", kInteger, "N", "0", 0, 16777216, "", "QUERN_CTX", false, "positions to make room for; 0: the model's own number, at most 8192"},
+    {"eval", "ctx", "c", kInteger, "N", "512", 8, 16777216, "", "", false, "tokens of one window"},
+    {"run chat plan logits eval", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
+     "threads; 0: one per usable physical core, within the cgroup's quota"},
+    {"bench", "threads", "t", kIntegers, "N,..", "0", 0, 4096, "", "QUERN_THREADS", false,
+     "thread counts to measure; 0: one per usable physical core, within the cgroup's quota"},
+    {QUERN_EVALUATING, "chunk", "", kInteger, "N", "512", 1, 65536, "", "", false, "prompt tokens to evaluate at once; any number gives the same bits"},
+    {QUERN_EVALUATING " doctor", "isa", "", kChoice, "NAME", "auto", 0, 0, "auto|generic|avx2|avx512|neon", "QUERN_ISA", false,
+     "the instruction set of the kernels; auto: the best of this processor"},
+    {QUERN_EVALUATING, "no-fuse", "", kText, "NAME", "", 0, 0, "", "QUERN_NO_FUSE", true, "leave out the fusion NAME (quern plan lists them); all: every one"},
+    {"tokenize", "detokenize", "", kFlag, "", "", 0, 0, "", "", false, "the other way: ids (JSON list, or numbers with commas or spaces) to text"},
+    {"tokenize", "special", "", kFlag, "", "", 0, 0, "", "", false, "recognise control tokens in the text, and add those that the model wants around it"},
+    {"logits", "tokens", "", kText, "IDS", "", 0, 0, "", "", false, "token ids: 1,2,3 or @FILE.json (a list) or @FILE.npy (integers)"},
+    {"logits", "output", "o", kText, "FILE", "", 0, 0, "", "", false, "the .npy file to write, f32 [tokens, vocabulary]"},
+    {"bench", "n-prompt", "p", kIntegers, "N,..", "512", 0, 16777216, "", "", false, "prompt lengths to measure; 0: none"},
+    {"bench", "n-gen", "n", kIntegers, "N,..", "128", 0, 16777216, "", "", false, "generation lengths to measure; 0: none"},
+    {"bench", "n-depth", "d", kIntegers, "N,..", "0", 0, 16777216, "", "", false, "tokens already in the context before measuring"},
+    {"bench", "repetitions", "r", kInteger, "N", "5", 1, 100000, "", "", false, "how often each test is timed"},
+    {"bench", "output", "o", kChoice, "FORMAT", "md", 0, 0, "md|json|jsonl|csv", "", false, "the form of the results"},
+    {"bench", "no-warmup", "", kFlag, "", "", 0, 0, "", "", false, "leave out the untimed run before each test"},
+    {"eval", "file", "f", kText, "FILE", "", 0, 0, "", "", false, "the text to evaluate"},
+    {"eval", "chunks", "", kInteger, "N", "0", 0, 1000000000, "", "", false, "evaluate only the first N windows; 0: all"},
+    {"eval", "save-logits", "", kText, "FILE", "", 0, 0, "", "", false, "write the logits of the scored positions to FILE (.npy)"},
+    {"eval", "against-logits", "", kText, "FILE", "", 0, 0, "", "", false, "compare with logits that --save-logits wrote"},
+    {"info doctor models eval", "json", "", kFlag, "", "", 0, 0, "", "", false, "print JSON"},
+    {"info", "full", "", kFlag, "", "", 0, 0, "", "", false, "print long metadata arrays and strings in full"},
+    {QUERN_WITH_MODEL " models", "cache", "", kText, "FOLDER", "", 0, 0, "", "QUERN_CACHE", false,
+     "where models and the chat's history are kept; else XDG_CACHE_HOME/quern, else ~/.cache/quern"},
+    {QUERN_WITH_MODEL " models", "verbose", "v", kFlag, "", "", 0, 0, "", "", false, "say more on standard error"},
+    {"help", "markdown", "", kFlag, "", "", 0, 0, "", "", false, "print docs/OPTIONS.md"},
+};
+// clang-format on
+
+constexpr EnvRow kOthers[] = {
+    {"HOME", "where the cache folder is when neither QUERN_CACHE nor XDG_CACHE_HOME is set"},
+    {"NO_COLOR", "set to anything: no colours"},
+    {"TERM", "dumb, or not set: no colours and no progress bar"},
+    {"XDG_CACHE_HOME", "the cache folder is XDG_CACHE_HOME/quern"},
+};
+
+}  // namespace
+
+std::span<const OptionRow> option_rows() {
+  return kRows;
+}
+std::span<const EnvRow> other_variables() {
+  return kOthers;
+}
+
+}  // namespace quern::apps

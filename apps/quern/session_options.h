@@ -1,0 +1,21 @@
+// From options to what the engine takes, shared by the commands that run a model.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "apps/quern/inputs.h"
+#include "engine/engine.h"
+#include "token/sampler.h"
+
+namespace quern::apps {
+
+// EngineOptions from --threads, --ctx, --chunk, --isa, --no-fuse, as far as the command has them.
+engine::EngineOptions engine_options(const Context& context);
+
+// find_model, then Engine::load with a progress bar. `options`: where a command decides something itself.
+Result<std::shared_ptr<engine::Engine>> load_engine(const Context& context, const engine::EngineOptions& options);
+
+token::SamplerOptions sampler_options(const Options& options);
+
+}  // namespace quern::apps

@@ -1,0 +1,120 @@
+// engine: a loaded model that answers. Sessions, generation, later the scheduler, prefix cache and speculation.
+//
+// Owns: Engine (one immutable model with its plans, kernels and thread team), Session (one timeline of tokens over it),
+//       the generation loop.
+// Never: HTTP, terminals, kernels of its own.
+// In -> out: GGUF path -> Engine -> Session; tokens -> logits; prompt -> streamed text.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/result.h"
+
+namespace quern::file {
+class GgufFile;
+}
+namespace quern::model {
+struct Model;
+}
+namespace quern::token {
+class Tokenizer;
+class ChatTemplate;
+struct SamplerOptions;
+}  // namespace quern::token
+
+namespace quern::engine {
+
+struct EngineOptions {
+  int n_threads = 0;                 // 0: one per usable physical core, within the cgroup quota
+  int n_ctx = 0;                     // positions a session may hold; 0: the model's, at most 8192
+  int n_chunk = 512;                 // prompt tokens evaluated at once; any value gives the same bits
+  std::vector<std::string> no_fuse;  // fusions to leave out, by name; "all" for every one
+  std::string isa;                   // "" or "auto": the best tier; else generic, avx2, avx512, neon
+  // Called from the loading thread with done/total bytes; may be empty.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+class Session;
+
+// A model ready to run. Immutable after load; sessions of one engine take turns (one evaluation at a time).
+class Engine {
+ public:
+  // Errors: whatever the file, the model and the tokenizer refuse, each with a one-line message that names the culprit.
+  static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options);
+  ~Engine();
+
+  const file::GgufFile& file() const;
+  const model::Model& model() const;
+  const token::Tokenizer& tokenizer() const;
+  // The chat template of the file; null where the file has none, with chat_template_error() saying why.
+  const token::ChatTemplate* chat_template() const;
+  const std::string& chat_template_error() const;
+  int n_threads() const;
+  int n_vocab() const;
+  int n_ctx() const;
+  Isa isa() const;
+  // The compiled plans as text, one step a line (`quern plan`).
+  std::string plan_text() const;
+  // Bytes of weights read to produce one token (bench and profile report them).
+  uint64_t bytes_per_token() const;
+
+  Result<std::unique_ptr<Session>> new_session();
+
+  struct State;
+  State& state() { return *state_; }
+
+ private:
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// One timeline. The caller always gives the full token prefix; the session reuses what it shares with the last one.
+class Session {
+ public:
+  virtual ~Session() = default;
+  // Makes the timeline equal to tokens (not empty), evaluating only what differs from before; afterwards logits() are
+  // those that follow the last token. Errors: limit_exceeded when tokens do not fit the context (both numbers are in
+  // the message), invalid_argument for a token id outside the vocabulary, cancelled when *cancel became true.
+  virtual Result<void> sync(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr) = 0;
+  virtual std::span<const float> logits() const = 0;  // [n_vocab] f32
+  // Evaluates tokens from an empty timeline and hands over the logits of every position, in order, some rows at a time.
+  using RowsFn = std::function<Result<void>(int first_position, int n_rows, std::span<const float> logits)>;
+  virtual Result<void> logits_of_all(std::span<const int32_t> tokens, const RowsFn& rows) = 0;
+  virtual int n_past() const = 0;  // positions evaluated
+  virtual int n_reused() const = 0;  // of the last sync, positions that were not evaluated again
+  // Drops everything after the first n positions.
+  virtual void truncate(int n) = 0;
+};
+
+enum class StopReason { eog, max_tokens, context_full, cancelled, callback };
+
+struct GenerateStats {
+  int n_prompt = 0;       // tokens of the prompt
+  int n_reused = 0;       // of them, not evaluated again
+  int n_generated = 0;    // tokens produced
+  double prompt_seconds = 0;
+  double decode_seconds = 0;
+  StopReason stop = StopReason::eog;
+  std::vector<int32_t> tokens;  // the produced tokens (an end-of-generation token is not among them)
+};
+
+// Generates after prompt. on_text gets whole UTF-8 characters as they complete; returning false stops.
+Result<GenerateStats> generate(Engine& engine, Session& session, std::span<const int32_t> prompt,
+                               const token::SamplerOptions& sampling, int max_tokens,
+                               const std::function<bool(std::string_view)>& on_text,
+                               const std::atomic<bool>* cancel = nullptr);
+
+// llama-bench's two measures: prompt processing of n_prompt tokens and generation of n_gen tokens, without tokenizing
+// and sampling, from an empty context (after n_depth tokens of context, which are not timed). Returns seconds.
+Result<double> time_prompt(Session& session, int n_prompt, int n_depth = 0);
+Result<double> time_decode(Session& session, int n_gen, int n_depth = 0);
+
+}  // namespace quern::engine

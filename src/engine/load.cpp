@@ -1,0 +1,125 @@
+// Loading: file -> model -> weights packed -> plans compiled -> ready.
+#include <algorithm>
+#include <new>
+#include <thread>
+
+#include "base/topology.h"
+#include "engine/state.h"
+
+namespace quern::engine {
+namespace {
+
+constexpr int kDefaultMaxCtx = 8192;
+
+Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa) {
+  const CpuInfo cpu = detect_cpu();
+  *isa = cpu.best;
+  if (!wanted.empty() && wanted != "auto") {
+    QUERN_TRY(*isa, parse_isa(wanted));
+    if (!cpu.supports(*isa)) return Error{Status::unsupported, "this processor cannot run the instruction set '" + wanted + "'"};
+  }
+  // A tier may fall back on the generic one, never on another vector tier: what was asked for is what runs.
+  return (1U << static_cast<int>(Isa::generic)) | (1U << static_cast<int>(*isa));
+}
+
+Result<void> load_text(Engine::State& s) {
+  QUERN_TRY(token::VocabData vocab, token::vocab_from_gguf(s.file));
+  QUERN_TRY(s.tokenizer, token::Tokenizer::create(std::move(vocab)));
+  if (s.tokenizer->size() > s.model->spec.n_vocab) {
+    return Error{Status::invalid_file, s.file.path() + ": the tokenizer has " + std::to_string(s.tokenizer->size()) +
+                                           " tokens and the model only " + std::to_string(s.model->spec.n_vocab)};
+  }
+  auto chat = token::ChatTemplate::from_gguf(s.file, *s.tokenizer);
+  if (chat.ok()) {
+    s.chat.emplace(std::move(*chat));
+  } else {
+    s.chat_error = chat.error().message;
+  }
+  return {};
+}
+
+Result<void> compile_plans(Engine::State& s, const EngineOptions& options, uint32_t isa_mask) {
+  const struct {
+    plan::Plan* plan;
+    int rows, outputs;
+  } wanted[] = {{&s.decode, 1, 1}, {&s.few, kernels::kFewRows, 1}, {&s.prefill, s.n_chunk, 1}, {&s.all, kAllOutputs, kAllOutputs}};
+  size_t arena = 0, scratch = 0;
+  for (const bool measure : {true, false}) {
+    for (const auto& w : wanted) {
+      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights, {w.rows, w.outputs, isa_mask, options.no_fuse}, s.arena.data()));
+      arena = std::max(arena, w.plan->arena_bytes);
+      scratch = std::max(scratch, w.plan->scratch_bytes);
+    }
+    if (measure) {
+      QUERN_TRY(s.arena, Buffer::allocate(arena, "activations"));
+    }
+  }
+  QUERN_TRY(s.runner, exec::Runner::create(*s.team, scratch));
+  return {};
+}
+
+Result<std::unique_ptr<Engine::State>> load_state(const std::string& path, const EngineOptions& options) {
+  QUERN_TRY(file::GgufFile file, file::GgufFile::open(path));
+  auto s = std::make_unique<Engine::State>(std::move(file));
+  QUERN_TRY(const uint32_t isa_mask, choose_isa(options.isa, &s->isa));
+  QUERN_TRY(s->model, model::load_model(s->file, options.n_ctx));
+  if (options.n_ctx < 0 || options.n_chunk < 1 || options.n_threads < 0) {
+    return Error{Status::invalid_argument, "context, chunk and threads must not be negative"};
+  }
+  s->n_ctx = options.n_ctx > 0 ? options.n_ctx : std::min(s->model->spec.n_ctx_train, kDefaultMaxCtx);
+  s->n_chunk = std::min(options.n_chunk, 4096);
+  QUERN_TRY_VOID(load_text(*s));
+  s->team = std::make_unique<Team>(options.n_threads > 0 ? options.n_threads : default_threads(detect_topology()));
+  s->kv_layout = plan::make_kv_layout(s->model->spec);
+  const model::Weight* embd = s->model->globals.get(model::Role::token_embd);
+  const auto source_done = [&](const model::Weight& weight) {
+    const file::Tensor* tensor = s->file.find_tensor(weight.name);
+    if (&weight != embd && tensor != nullptr) s->file.release(*tensor);
+  };
+  QUERN_TRY(s->weights, exec::WeightStore::pack(plan::pack_requests(*s->model, isa_mask), *s->team, options.progress, source_done));
+  QUERN_TRY_VOID(compile_plans(*s, options, isa_mask));
+  s->kv_pool = std::make_unique<exec::KvPool>(s->kv_layout);
+  return s;
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Engine::~Engine() = default;
+
+Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) {
+  try {
+    QUERN_TRY(auto state, load_state(path, options));
+    return std::shared_ptr<Engine>(new Engine(std::move(state)));
+  } catch (const std::bad_alloc&) {
+    return Error{Status::out_of_memory, path + ": not enough memory to load"};
+  }
+}
+
+const file::GgufFile& Engine::file() const { return state_->file; }
+const model::Model& Engine::model() const { return *state_->model; }
+const token::Tokenizer& Engine::tokenizer() const { return *state_->tokenizer; }
+const token::ChatTemplate* Engine::chat_template() const { return state_->chat ? &*state_->chat : nullptr; }
+const std::string& Engine::chat_template_error() const { return state_->chat_error; }
+int Engine::n_threads() const { return state_->team->size(); }
+int Engine::n_vocab() const { return state_->model->spec.n_vocab; }
+int Engine::n_ctx() const { return state_->n_ctx; }
+Isa Engine::isa() const { return state_->isa; }
+
+std::string Engine::plan_text() const {
+  return plan::to_text(state_->decode) + "\n" + plan::to_text(state_->few) + "\n" + plan::to_text(state_->prefill);
+}
+
+uint64_t Engine::bytes_per_token() const {
+  uint64_t bytes = 0;
+  for (const plan::Step& step : state_->decode.steps) {
+    for (const plan::Call& call : step.calls) {
+      if (const auto* m = std::get_if<kernels::MatmulArgs>(&call.args)) {
+        bytes += format::row_bytes(m->format, static_cast<size_t>(m->n_in)) * static_cast<uint64_t>(m->n_out);
+      }
+    }
+  }
+  return bytes;
+}
+
+}  // namespace quern::engine

@@ -1,0 +1,6 @@
+// exec: runs compiled plans. The CPU runner, packed weights, pages of keys and values.
+//
+// Owns: Runner (a plan's steps on a Team), WeightStore (matrices in the layouts that plans chose), KvPool and KvTable.
+// Never: policy: which tokens, when, for whom.
+// In -> out: Plan + RunContext -> numbers in the plan's buffers.
+#pragma once

@@ -1,0 +1,62 @@
+#include "exec/kv.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace quern::exec {
+
+using kernels::kPagePositions;
+
+Result<std::byte*> KvPool::take(size_t kind) {
+  auto& free = free_[kind];
+  const size_t bytes = layout_.kinds[kind].page_bytes;
+  if (!free.empty()) {
+    std::byte* page = free.back();
+    free.pop_back();
+    std::memset(page, 0, bytes);  // attention multiplies unseen positions by zero: they must be finite
+    return page;
+  }
+  QUERN_TRY(Buffer buffer, Buffer::allocate(bytes, "keys and values"));
+  pages_.push_back(std::move(buffer));
+  return pages_.back().data();
+}
+
+KvTable::KvTable(KvPool& pool) : pool_(pool), tables_(pool.layout().kinds.size()), heads_(tables_.size(), nullptr) {}
+
+KvTable::~KvTable() { clear(); }
+
+void KvTable::clear() {
+  for (size_t kind = 0; kind < tables_.size(); ++kind) {
+    for (std::byte* page : tables_[kind]) {
+      if (page != nullptr) pool_.give_back(kind, page);
+    }
+    tables_[kind].clear();
+  }
+  earliest_ = 0;
+}
+
+Result<void> KvTable::prepare(int n0, int n) {
+  const size_t n_pages = static_cast<size_t>((n + kPagePositions - 1) / kPagePositions);
+  for (size_t kind = 0; kind < tables_.size(); ++kind) {
+    auto& table = tables_[kind];
+    const int window = pool_.layout().kinds[kind].window;
+    if (window > 0) {
+      const int keep_from = n0 - window + 1 - kKeepBehindWindow;  // first position kept
+      for (int i = 0; (i + 1) * kPagePositions <= keep_from && static_cast<size_t>(i) < table.size(); ++i) {
+        std::byte*& page = table[static_cast<size_t>(i)];
+        if (page == nullptr) continue;
+        pool_.give_back(kind, page);
+        page = nullptr;
+        earliest_ = std::max(earliest_, (i + 1) * kPagePositions + window - 1);
+      }
+    }
+    while (table.size() < n_pages) {
+      QUERN_TRY(std::byte * page, pool_.take(kind));
+      table.push_back(page);
+    }
+    heads_[kind] = table.data();
+  }
+  return {};
+}
+
+}  // namespace quern::exec

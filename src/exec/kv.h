@@ -1,0 +1,53 @@
+// Pages of keys and values. A page holds 64 positions of all layers of one kind (plan::KvKind); a table lists the pages
+// of one sequence. Windowed kinds drop pages that no later position can see.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/arena.h"
+#include "plan/plan.h"
+
+namespace quern::exec {
+
+// Hands out zeroed pages and takes them back. Not thread-safe: the engine's one running thread owns it.
+class KvPool {
+ public:
+  explicit KvPool(const plan::KvLayout& layout) : layout_(layout), free_(layout.kinds.size()) {}
+  Result<std::byte*> take(size_t kind);
+  void give_back(size_t kind, std::byte* page) { free_[kind].push_back(page); }
+  const plan::KvLayout& layout() const { return layout_; }
+
+ private:
+  const plan::KvLayout& layout_;
+  std::vector<Buffer> pages_;
+  std::vector<std::vector<std::byte*>> free_;
+};
+
+// The pages of one sequence.
+class KvTable {
+ public:
+  // Positions behind a window that are kept for going back: a chat's next turn often rewrites the end of the last.
+  static constexpr int kKeepBehindWindow = 1024;
+
+  explicit KvTable(KvPool& pool);
+  ~KvTable();
+  KvTable(const KvTable&) = delete;
+  KvTable& operator=(const KvTable&) = delete;
+
+  // Makes room for positions [0, n), and drops what is out of every later position's sight when evaluation goes on at n0.
+  Result<void> prepare(int n0, int n);
+  // The smallest number of positions that the sequence can be cut back to and still go on (0 always works too).
+  int earliest_rollback() const { return earliest_; }
+  void clear();
+
+  std::byte* const* const* pages() const { return heads_.data(); }  // as kernels::Span wants it
+
+ private:
+  KvPool& pool_;
+  std::vector<std::vector<std::byte*>> tables_;      // [kind][page]
+  std::vector<std::byte* const*> heads_;             // [kind] -> tables_[kind].data()
+  int earliest_ = 0;
+};
+
+}  // namespace quern::exec

@@ -1,0 +1,100 @@
+// Scalar reference of activation quantization; activation.h states the rule.
+#include "format/activation.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+
+namespace quern::format {
+namespace {
+
+size_t round_up_64(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+// Returns d.
+float quantize_block(const float* x /*[block]*/, size_t block, int8_t* q /*[block]*/) {
+  uint32_t amax_bits = 0;
+  for (size_t i = 0; i < block; ++i) amax_bits = std::max(amax_bits, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
+  const bool finite = amax_bits < 0x7f800000u;
+  const auto amax = std::bit_cast<float>(amax_bits);
+  if (!finite || amax < kTinyAmax) {
+    std::memset(q, 0, block);
+    return finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+  }
+  const float inverse = 127.0f / amax;
+  for (size_t i = 0; i < block; ++i) q[i] = static_cast<int8_t>(std::nearbyint(x[i] * inverse));
+  return amax / 127.0f;
+}
+
+int32_t sum_codes(const int8_t* q /*[n]*/, size_t n) {
+  int32_t sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += q[i];
+  return sum;
+}
+
+}  // namespace
+
+ActivationFormat activation_for(Format weights) {
+  switch (format_info(weights).block_weights) {
+    case 1:
+      return ActivationFormat::f32;
+    case 32:
+      return ActivationFormat::q8_32;
+    default:
+      return ActivationFormat::q8_256;
+  }
+}
+
+ActivationLayout activation_layout(ActivationFormat format, size_t n) {
+  if (format == ActivationFormat::f32) {
+    const size_t bytes = round_up_64(n * sizeof(float));
+    return {1, 1, bytes, bytes, bytes};
+  }
+  const size_t block = format == ActivationFormat::q8_32 ? 32 : 256;
+  const size_t sum_width = format == ActivationFormat::q8_32 ? 32 : 16;
+  QUERN_CHECK(n % block == 0);
+  const size_t d_offset = round_up_64(n);
+  const size_t sums_offset = d_offset + round_up_64(n / block * sizeof(float));
+  const size_t row_bytes = sums_offset + round_up_64(n / sum_width * sizeof(int32_t));
+  return {block, sum_width, d_offset, sums_offset, row_bytes};
+}
+
+void quantize_activation_row(ActivationFormat format, const float* x, size_t n, std::byte* row) {
+  const ActivationLayout layout = activation_layout(format, n);
+  std::memset(row, 0, layout.row_bytes);
+  if (format == ActivationFormat::f32) {
+    std::memcpy(row, x, n * sizeof(float));
+    return;
+  }
+  auto* q = reinterpret_cast<int8_t*>(row);
+  const size_t block = layout.block;
+  for (size_t b = 0; b < n / block; ++b) {
+    const float d = quantize_block(x + b * block, layout.block, q + b * block);
+    std::memcpy(row + layout.d_offset + b * sizeof d, &d, sizeof d);
+  }
+  const size_t width = layout.sum_width;
+  for (size_t s = 0; s < n / width; ++s) {
+    const int32_t sum = sum_codes(q + s * width, layout.sum_width);
+    std::memcpy(row + layout.sums_offset + s * sizeof sum, &sum, sizeof sum);
+  }
+}
+
+void dequantize_activation_row(ActivationFormat format, const std::byte* row, size_t n, float* out) {
+  const ActivationLayout layout = activation_layout(format, n);
+  if (format == ActivationFormat::f32) {
+    std::memcpy(out, row, n * sizeof(float));
+    return;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    float d;
+    std::memcpy(&d, row + layout.d_offset + i / layout.block * sizeof d, sizeof d);
+    out[i] = d * static_cast<float>(static_cast<int8_t>(row[i]));
+  }
+}
+
+}  // namespace quern::format

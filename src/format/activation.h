@@ -1,0 +1,49 @@
+// activation: the integer form of activations that integer matmuls consume, and its scalar reference. Vector kernels
+// produce the same bytes on every instruction set: each step below is one IEEE operation with a single right answer.
+//
+// A block x[0..B) (B = 32 or 256) of a row becomes codes q, a scale d and sums of codes:
+//   amax = largest |x[i]|, found on the bit patterns without sign as integers, so that NaN and infinity win
+//   amax not finite:    q[i] = 0, d = NaN              (what consumes the block becomes NaN, and nothing else does)
+//   amax < kTinyAmax:   q[i] = 0, d = 0                (zero blocks; also keeps 127 / amax finite)
+//   otherwise:          inverse = 127 / amax, q[i] = nearest integer of (x[i] * inverse), ties to even; d = amax / 127
+// each a rounded f32 operation. |q[i]| <= 127 without clamping, since amax * inverse < 127.5 after both roundings.
+// Then x[i] = d * q[i] within 0.501 * d.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "format/format.h"
+
+namespace quern::format {
+
+enum class ActivationFormat : uint8_t {
+  f32,     // plain floats: for F32, F16 and BF16 weights
+  q8_32,   // one d per 32 values, one sum per 32: for weight formats with blocks of 32
+  q8_256,  // one d per 256 values, one sum per 16: for weight formats with blocks of 256 and sub-blocks of 16 or 32
+};
+
+inline constexpr float kTinyAmax = 0x1p-100f;
+
+// The activation format that integer kernels use with a weight format.
+ActivationFormat activation_for(Format weights);
+
+// How a quantized row of n values lies in memory: codes [n] i8, d [n / block] f32, sums [n / sum_width] i32, each part
+// and the whole row a multiple of 64 bytes. n is a multiple of `block`. For f32: only codes, [n] f32.
+struct ActivationLayout {
+  size_t block;      // values per d: 32 or 256 (1 for f32)
+  size_t sum_width;  // values per sum: 32 or 16
+  size_t d_offset;   // codes are at offset 0
+  size_t sums_offset;
+  size_t row_bytes;
+};
+ActivationLayout activation_layout(ActivationFormat format, size_t n);
+
+// Bytes between parts and after the last are set to zero, so that equal inputs give equal rows.
+void quantize_activation_row(ActivationFormat format, const float* x /*[n]*/, size_t n, std::byte* row /*[row_bytes]*/);
+
+// x[i] = d * q[i]: the values that a matmul sees.
+void dequantize_activation_row(ActivationFormat format, const std::byte* row /*[row_bytes]*/, size_t n,
+                               float* out /*[n]*/);
+
+}  // namespace quern::format

@@ -1,0 +1,232 @@
+// The vocabulary of computation: one argument struct per op, for every backend alike. Plain data, bound once when a plan
+// is compiled; what changes from run to run (rows, positions, sequences) comes in RunContext.
+//
+// Shapes are row-major; a "row" is one token unless said otherwise. n_rows below is the number of rows of the run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "format/activation.h"
+#include "format/format.h"
+
+namespace quern::kernels {
+
+using format::ActivationFormat;  // how activation rows are stored: format/activation.h
+
+// How a weight matrix lies in memory.
+enum class Layout : uint8_t {
+  disk,  // as in the file: rows of blocks
+  x16,   // 16 rows interleaved field by field (kernels/layout.h)
+};
+
+enum class Op : uint8_t {
+  embed, rope_table, rms_norm, quantize, matmul, add, head_norm, rope, kv_store, attention, act_mul, softcap, repack,
+};
+inline constexpr int kOpCount = 13;
+
+// How many token rows a plan is for; kernels state which classes they serve.
+enum class RowClass : uint8_t {
+  decode,   // 1
+  few,      // 2 to 8
+  prefill,  // any number
+};
+inline constexpr int kRowClassCount = 3;
+inline constexpr int kFewRows = 8;
+
+// Rows that a step works on: every token of the run, or only those whose logits are wanted.
+enum class RowSet : uint8_t { tokens, outputs };
+
+// Positions of keys and values come in pages of this many; attention walks them in chunks of one page (docs/NUMERICS.md).
+inline constexpr int kPagePositions = 64;
+
+// Consecutive rows of one sequence.
+struct Span {
+  int first_row;
+  int n_rows;
+  int first_position;  // of first_row; the others follow
+  // [n_kinds] of page tables: pages[kind][i] holds positions [64 i, 64 i + 64); null where dropped behind a window.
+  std::byte* const* const* pages;
+};
+
+// What changes from run to run. Owned by the runner, constant during the run.
+struct RunContext {
+  int n_rows = 0;
+  const int32_t* ids = nullptr;        // [n_rows]
+  const int32_t* positions = nullptr;  // [n_rows]
+  const Span* spans = nullptr;         // [n_spans], covering all rows in order
+  int n_spans = 0;
+  const int32_t* out_rows = nullptr;  // [n_out] row numbers, ascending
+  int n_out = 0;
+};
+
+// One thread's place in the team, and memory of its own.
+struct Worker {
+  int thread = 0;
+  int n_threads = 1;
+  std::byte* scratch = nullptr;  // at least the kernel's scratch bytes, 64-byte aligned
+};
+
+struct Range {
+  int64_t begin, end;
+};
+// The thread's share of n units: contiguous, sizes differ by at most one.
+inline Range share(int64_t n, const Worker& w) { return {n * w.thread / w.n_threads, n * (w.thread + 1) / w.n_threads}; }
+
+inline int row_count(const RunContext& ctx, RowSet rows) { return rows == RowSet::tokens ? ctx.n_rows : ctx.n_out; }
+
+// out[r] = scale * table[ids[r]]
+struct EmbedArgs {
+  static constexpr Op kOp = Op::embed;
+  format::Format format;
+  const std::byte* table;  // [n_vocab] rows of `format`, as in the file
+  size_t row_bytes;
+  int n_dim;
+  float scale;
+  float* out;  // [n_rows, n_dim]
+};
+
+// The factors of each row's rotation, by dimension: a rotated head is x * cos + partner(x) * sin, where the sines carry the
+// sign. Angle of pair i = position * scale * base^(-i / n_pairs) / divisors[i]; both factors times magnitude.
+struct RopeTableArgs {
+  static constexpr Op kOp = Op::rope_table;
+  int n_pairs;
+  bool neox;  // pair i is dimensions i and i + n_pairs, else 2 i and 2 i + 1
+  double base, scale;
+  float magnitude;
+  const float* divisors;  // [n_pairs] or null
+  float* out;             // [n_rows, 2, 2 n_pairs]: cosines, then sines (minus for the first of a pair)
+};
+
+// out[r] = in[s(r)] / sqrt(mean(in[s(r)]^2) + eps) * weight; s is the identity, or out_rows where gather is set.
+struct RmsNormArgs {
+  static constexpr Op kOp = Op::rms_norm;
+  const float* in;      // [n_rows, n_dim]
+  const float* weight;  // [n_dim]
+  int n_dim;
+  float eps;
+  RowSet rows;  // of the output
+  bool gather;
+  float* out;  // [n_rows or n_out, n_dim]
+};
+
+struct QuantizeArgs {
+  static constexpr Op kOp = Op::quantize;
+  const float* in;  // [rows, n]
+  int n;
+  ActivationFormat format;
+  RowSet rows;
+  std::byte* out;  // [rows, out_stride] activation rows
+  size_t out_stride;
+};
+
+// y[r] = residual[r] + (w x[r] + bias), residual and bias where given.
+struct MatmulArgs {
+  static constexpr Op kOp = Op::matmul;
+  format::Format format;
+  ActivationFormat act;
+  const std::byte* w;  // the whole matrix in the kernel's layout; x16 is padded to whole groups of 16 rows
+  int64_t n_out;       // rows of w
+  int64_t n_in;        // cols of w
+  const std::byte* x;  // [rows, x_stride] in `act` format
+  size_t x_stride;     // bytes
+  const float* bias;      // [n_out] or null
+  const float* residual;  // [rows, y_stride] or null; may be y itself
+  float* y;               // [rows, y_stride]
+  int64_t y_stride;       // elements
+  RowSet rows;
+};
+
+// out = a + b
+struct AddArgs {
+  static constexpr Op kOp = Op::add;
+  const float* a;  // [n_rows, n]
+  const float* b;  // [n_rows, n]
+  int n;
+  float* out;  // [n_rows, n]; may be a or b
+};
+
+// rms_norm of each head of each row, in place.
+struct HeadNormArgs {
+  static constexpr Op kOp = Op::head_norm;
+  float* x;             // [n_rows, n_heads, head_dim]
+  const float* weight;  // [head_dim]
+  int n_heads, head_dim;
+  float eps;
+};
+
+// Rotates the first 2 * n_pairs dimensions of each head, in place.
+struct RopeArgs {
+  static constexpr Op kOp = Op::rope;
+  float* x;            // [n_rows, n_heads, head_dim]
+  const float* table;  // [n_rows, 2, 2 n_pairs]
+  int n_heads, head_dim, n_pairs;
+  bool neox;
+};
+
+// Where one layer's keys and values lie within a page, f16. Head h: keys [head_dim][64] at k_offset + h * head_bytes,
+// values [64][head_dim] at v_offset + h * head_bytes. head_bytes = head_dim * 64 * 2.
+struct KvPlace {
+  int kind;         // index into Span::pages
+  size_t k_offset;  // bytes into a page
+  size_t v_offset;
+  int n_kv_heads, head_dim;
+  size_t head_bytes() const { return static_cast<size_t>(head_dim) * kPagePositions * 2; }
+};
+
+// Writes each row's keys and values to its position. Values beyond the f16 range are clamped to it.
+struct KvStoreArgs {
+  static constexpr Op kOp = Op::kv_store;
+  const float* k;  // [n_rows, n_kv_heads, head_dim]
+  const float* v;  // [n_rows, n_kv_heads, head_dim]
+  KvPlace place;
+};
+
+// softmax(scale * q.k, capped) v over the positions a row sees: itself and those before it, within the window.
+struct AttentionArgs {
+  static constexpr Op kOp = Op::attention;
+  const float* q;  // [n_rows, n_heads, head_dim]
+  KvPlace place;
+  int n_heads;
+  int window;           // 0: none
+  float scale, softcap;  // softcap 0: none
+  const float* sinks;    // [n_heads] extra logits without a value, or null
+  float* out;            // [n_rows, n_heads, head_dim]
+};
+
+enum class ActFn : uint8_t { silu, gelu_tanh };
+
+// out = act(gate) * up
+struct ActMulArgs {
+  static constexpr Op kOp = Op::act_mul;
+  const float* gate;  // [n_rows, n]
+  const float* up;    // [n_rows, n]
+  int n;
+  ActFn fn;
+  float* out;  // [n_rows, n]; may be gate
+};
+
+// x = cap * tanh(x / cap), in place
+struct SoftcapArgs {
+  static constexpr Op kOp = Op::softcap;
+  float* x;  // [rows, n]
+  int64_t n;
+  float cap;
+  RowSet rows;
+};
+
+// Copies whole groups of 16 rows [first_group, first_group + n_groups) of a disk matrix into another layout. Rows past
+// n_rows are zero blocks.
+struct RepackArgs {
+  static constexpr Op kOp = Op::repack;
+  format::Format format;
+  const std::byte* in;  // [n_rows, row_bytes]
+  int64_t n_rows, n_cols;
+  std::byte* out;  // the whole packed matrix
+};
+
+using OpArgs = std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, AddArgs, HeadNormArgs, RopeArgs,
+                            KvStoreArgs, AttentionArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
+
+}  // namespace quern::kernels

@@ -1,0 +1,131 @@
+// ref: matrix times activation rows, for every weight format, in the file's own layout; and the packing of that layout
+// into x16. docs/NUMERICS.md: integer dots are exact, each block meets float once, one chain per output.
+#include <cmath>
+#include <cstring>
+
+#include "format/activation.h"
+#include "format/codec.h"
+#include "format/half.h"
+#include "kernels/layout.h"
+#include "kernels/ref/ref.h"
+
+namespace quern::kernels::ref {
+namespace {
+
+using format::BlockCodes;
+using format::Format;
+
+// An activation row seen through its layout.
+struct ActivationRow {
+  const int8_t* codes;
+  const float* d;
+  const int32_t* sums;
+  ActivationRow(const std::byte* row, const format::ActivationLayout& layout)
+      : codes(reinterpret_cast<const int8_t*>(row)),
+        d(reinterpret_cast<const float*>(row + layout.d_offset)),
+        sums(reinterpret_cast<const int32_t*>(row + layout.sums_offset)) {}
+};
+
+// Sum of the activation codes of sub-block j of the block that starts at `first`.
+int32_t sub_sum(const ActivationRow& x, const format::ActivationLayout& layout, int64_t first, int width, int j) {
+  int32_t sum = 0;
+  const auto sum_width = static_cast<int64_t>(layout.sum_width);
+  const int64_t begin = (first + j * width) / sum_width;
+  for (int64_t i = begin; i < begin + width / sum_width; ++i) sum += x.sums[i];
+  return sum;
+}
+
+float dot_codes(Format format, const std::byte* w, const std::byte* x_row, int64_t n, ActivationFormat act) {
+  const format::CodeTraits& traits = format::code_traits(format);
+  const size_t block_bytes = format::format_info(format).block_bytes;
+  const format::ActivationLayout layout = format::activation_layout(act, static_cast<size_t>(n));
+  const ActivationRow x(x_row, layout);
+  float acc = 0.0F;
+  BlockCodes codes;
+  for (int64_t first = 0; first < n; first += traits.weights, w += block_bytes) {
+    format::unpack_block(format, w, &codes);
+    int32_t dot = 0, min_dot = 0;
+    for (int j = 0; j < traits.weights / traits.sub_width; ++j) {
+      int32_t sub = 0;
+      for (int i = j * traits.sub_width; i < (j + 1) * traits.sub_width; ++i) sub += codes.q[i] * x.codes[first + i];
+      dot += codes.sub_scale[j] * sub;
+      if (traits.sub_min_hi > 0) min_dot += codes.sub_min[j] * sub_sum(x, layout, first, traits.sub_width, j);
+    }
+    const float d_x = x.d[first / static_cast<int64_t>(layout.block)];
+    acc = std::fmaf(static_cast<float>(dot), codes.d * d_x, acc);
+    if (traits.sub_min_hi > 0) acc = std::fmaf(-codes.dmin, d_x * static_cast<float>(min_dot), acc);
+  }
+  return acc;
+}
+
+float dot_floats(Format format, const std::byte* w, const float* x, int64_t n) {
+  float acc = 0.0F;
+  const size_t bytes = format::format_info(format).block_bytes;
+  for (int64_t i = 0; i < n; ++i) {
+    float weight = 0;
+    format::dequantize_row(format, w + static_cast<size_t>(i) * bytes, &weight, 1);
+    acc = std::fmaf(weight, x[i], acc);
+  }
+  return acc;
+}
+
+// Bit g of output byte j is bit 4 g + j of the input.
+uint32_t transpose_high_bits(uint32_t bits) {
+  uint32_t out = 0;
+  for (uint32_t i = 0; i < 32; ++i) out |= ((bits >> i) & 1U) << (i % 4 * 8 + i / 4);
+  return out;
+}
+
+}  // namespace
+
+void matmul(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
+  const Range r = share(a.n_out, w);
+  const size_t row_bytes = format::row_bytes(a.format, static_cast<size_t>(a.n_in));
+  for (int row = 0; row < row_count(ctx, a.rows); ++row) {
+    const std::byte* x = a.x + static_cast<size_t>(row) * a.x_stride;
+    float* y = a.y + row * a.y_stride;
+    for (int64_t o = r.begin; o < r.end; ++o) {
+      const std::byte* weights = a.w + static_cast<size_t>(o) * row_bytes;
+      float value = a.act == ActivationFormat::f32 ? dot_floats(a.format, weights, reinterpret_cast<const float*>(x), a.n_in)
+                                                   : dot_codes(a.format, weights, x, a.n_in, a.act);
+      if (a.bias != nullptr) value = value + a.bias[o];
+      if (a.residual != nullptr) value = a.residual[row * a.y_stride + o] + value;
+      y[o] = value;
+    }
+  }
+}
+
+void repack_x16(const RepackArgs& a, const RunContext&, const Worker& w) {
+  const FieldList& list = block_fields(a.format);
+  const format::FormatInfo& info = format::format_info(a.format);
+  const int64_t n_blocks = a.n_cols / info.block_weights;
+  const size_t row_bytes = format::row_bytes(a.format, static_cast<size_t>(a.n_cols));
+  const size_t panel = panel_bytes(a.format, a.n_cols);
+  const Range r = share((a.n_rows + kPanelRows - 1) / kPanelRows, w);
+  for (int64_t p = r.begin; p < r.end; ++p) {
+    std::byte* out = a.out + static_cast<size_t>(p) * panel;
+    std::memset(out, 0, panel);
+    for (int f = 0; f < list.n; ++f) {
+      const Field& field = list.fields[static_cast<size_t>(f)];
+      std::byte* plane = out + plane_offset(a.format, a.n_cols, f);
+      for (int64_t row = 0; row < kPanelRows && p * kPanelRows + row < a.n_rows; ++row) {
+        const std::byte* in = a.in + static_cast<size_t>(p * kPanelRows + row) * row_bytes + field.offset;
+        for (int64_t b = 0; b < n_blocks; ++b, in += info.block_bytes) {
+          std::byte* block = plane + static_cast<size_t>(b * field.bytes) * kPanelRows;
+          for (int g = 0; g < field.bytes; g += field.granule) {
+            std::byte* to = block + static_cast<size_t>(g * kPanelRows + row * field.granule);
+            std::memcpy(to, in + g, static_cast<size_t>(field.granule));
+            if (field.transpose_bits) {
+              uint32_t bits = 0;
+              std::memcpy(&bits, to, 4);
+              bits = transpose_high_bits(bits);
+              std::memcpy(to, &bits, 4);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace quern::kernels::ref

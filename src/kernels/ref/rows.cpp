@@ -1,0 +1,40 @@
+// ref: the rows of the registry. Every op, every weight format, priority 0, any instruction set.
+#include "kernels/ref/ref.h"
+
+namespace quern::kernels::ref {
+namespace {
+
+constexpr Kernel any(Op op, const char* name, KernelFn fn) { return {{op}, Isa::generic, 0, name, fn}; }
+
+std::vector<Kernel> make_rows() {
+  std::vector<Kernel> rows = {
+      any(Op::rope_table, "ref.rope_table", &Erased<&rope_table>::call),
+      any(Op::rms_norm, "ref.rms_norm", &Erased<&rms_norm>::call),
+      any(Op::add, "ref.add", &Erased<&add>::call),
+      any(Op::head_norm, "ref.head_norm", &Erased<&head_norm>::call),
+      any(Op::rope, "ref.rope", &Erased<&rope>::call),
+      any(Op::kv_store, "ref.kv_store", &Erased<&kv_store>::call),
+      any(Op::attention, "ref.attention", &Erased<&attention>::call),
+      any(Op::act_mul, "ref.act_mul", &Erased<&act_mul>::call),
+      any(Op::softcap, "ref.softcap", &Erased<&softcap>::call),
+  };
+  for (const ActivationFormat act : {ActivationFormat::q8_32, ActivationFormat::q8_256}) {
+    rows.push_back({{Op::quantize, format::Format::f32, act}, Isa::generic, 0, "ref.quantize", &Erased<&quantize>::call});
+  }
+  for (int i = 0; i < format::kFormatCount; ++i) {
+    const auto f = static_cast<format::Format>(i);
+    rows.push_back({{Op::embed, f}, Isa::generic, 0, "ref.embed", &Erased<&embed>::call});
+    rows.push_back({{Op::matmul, f, format::activation_for(f)}, Isa::generic, 0, "ref.matmul", &Erased<&matmul>::call});
+    rows.push_back({{Op::repack, f, ActivationFormat::f32, Layout::x16}, Isa::generic, 0, "ref.repack_x16", &Erased<&repack_x16>::call});
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::span<const Kernel> rows() {
+  static const std::vector<Kernel> all = make_rows();
+  return all;
+}
+
+}  // namespace quern::kernels::ref

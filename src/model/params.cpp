@@ -1,0 +1,154 @@
+// Metadata -> Params -> Spec. Every number that sizes anything is bounded here.
+#include "model/params.h"
+
+#include <cmath>
+
+namespace quern::model {
+namespace {
+
+using file::GgufFile;
+
+constexpr int64_t kMaxLayers = 2048, kMaxWidth = 1 << 20, kMaxHeads = 4096, kMaxVocab = 1 << 24;
+
+Error bad(const GgufFile& file, const std::string& text) { return {Status::invalid_file, file.path() + ": " + text}; }
+
+// One row's value into its field.
+struct Reader {
+  const GgufFile& file;
+  std::string key;
+  Params& params;
+
+  template <class T>
+  Result<bool> read(T& to) const {
+    QUERN_TRY(const std::optional<T> value, file.get<T>(key));
+    if (value) to = *value;
+    return value.has_value();
+  }
+  Result<bool> operator()(int64_t Params::*field) const { return read(params.*field); }
+  Result<bool> operator()(double Params::*field) const { return read(params.*field); }
+  Result<bool> operator()(std::string Params::*field) const {
+    QUERN_TRY(const std::optional<std::string_view> value, file.get<std::string_view>(key));
+    if (value) params.*field = std::string(*value);
+    return value.has_value();
+  }
+  Result<bool> operator()(PerLayer Params::*field) const {
+    const file::Value* value = file.find(key);
+    if (value == nullptr) return false;
+    if (value->is_array()) {
+      QUERN_TRY((params.*field).values, file.require_array<int64_t>(key));
+      if ((params.*field).values.empty()) return bad(file, "key '" + key + "' is an empty array");
+      return true;
+    }
+    QUERN_TRY(const int64_t single, file.require<int64_t>(key));
+    (params.*field).values = {single};
+    return true;
+  }
+};
+
+Result<int> bounded(const GgufFile& file, const char* what, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) {
+    return bad(file, std::string(what) + " is " + std::to_string(value) + ", outside " + std::to_string(low) + " to " + std::to_string(high));
+  }
+  return static_cast<int>(value);
+}
+
+Result<int> layer_value(const GgufFile& file, const char* what, const PerLayer& values, size_t layer, int64_t high) {
+  if (values.values.size() != 1 && layer >= values.values.size()) {
+    return bad(file, std::string(what) + " has " + std::to_string(values.values.size()) + " entries, fewer than the layers");
+  }
+  return bounded(file, what, values.at(layer), 1, high);
+}
+
+bool windowed(WindowPattern pattern, size_t layer) {
+  switch (pattern) {
+    case WindowPattern::none: return false;
+    case WindowPattern::all: return true;
+    case WindowPattern::even: return layer % 2 == 0;
+    case WindowPattern::but_every_6th: return (layer + 1) % 6 != 0;
+  }
+  return false;
+}
+
+Result<RopeSpec> make_rope(const GgufFile& file, const Arch& arch, const Params& p, const LayerSpec& layer) {
+  RopeSpec rope;
+  rope.kind = arch.rope;
+  QUERN_TRY(rope.n_dims, bounded(file, "rope.dimension_count", p.rope_dims < 0 ? layer.head_dim : p.rope_dims, 2, layer.head_dim));
+  if (rope.n_dims % 2 != 0) return bad(file, "rope.dimension_count is odd");
+  const double base_swa = p.rope_base_swa > 0 ? p.rope_base_swa : arch.default_rope_base_swa;
+  const bool own_base = layer.window > 0 && base_swa > 0;
+  rope.base = own_base ? base_swa : p.rope_base > 0 ? p.rope_base : 10000.0;
+  if (!own_base && (p.rope_scaling.empty() || p.rope_scaling == "linear")) {
+    const double factor = p.rope_scale_factor > 0 ? p.rope_scale_factor : p.rope_scale_linear;
+    if (factor > 0) rope.scale = 1.0 / factor;
+  }
+  if (p.rope_scaling == "yarn") return Error{Status::unsupported, file.path() + ": rope scaling 'yarn' is not supported yet"};
+  if (!p.rope_scaling.empty() && p.rope_scaling != "linear" && p.rope_scaling != "none" && p.rope_scaling != "longrope") {
+    return Error{Status::unsupported, file.path() + ": rope scaling '" + p.rope_scaling + "' is not known"};
+  }
+  if (p.rope_attn_factor > 0) rope.magnitude = static_cast<float>(p.rope_attn_factor);
+  if (!std::isfinite(rope.base) || !std::isfinite(rope.scale)) return bad(file, "rope.freq_base or scaling is not finite");
+  return rope;
+}
+
+Result<LayerSpec> make_layer(const GgufFile& file, const Arch& arch, const Params& p, size_t i) {
+  LayerSpec layer;
+  const PerLayer& kv_heads = p.n_kv_heads.set() ? p.n_kv_heads : p.n_heads;
+  QUERN_TRY(layer.n_heads, layer_value(file, "attention.head_count", p.n_heads, i, kMaxHeads));
+  QUERN_TRY(layer.n_kv_heads, layer_value(file, "attention.head_count_kv", kv_heads, i, kMaxHeads));
+  QUERN_TRY(layer.n_ff, layer_value(file, "feed_forward_length", p.n_ff, i, kMaxWidth));
+  if (layer.n_heads % layer.n_kv_heads != 0) return bad(file, "attention.head_count is no multiple of attention.head_count_kv");
+  const int64_t head_dim = p.key_length > 0 ? p.key_length : p.n_dim / layer.n_heads;
+  QUERN_TRY(layer.head_dim, bounded(file, "attention.key_length", head_dim, 2, 4096));
+  if (p.value_length > 0 && p.value_length != head_dim) {
+    return Error{Status::unsupported, file.path() + ": attention.value_length differs from key_length: not supported yet"};
+  }
+  if (layer.head_dim % 2 != 0) return bad(file, "attention.key_length is odd");
+  const int64_t window = p.window > 0 ? p.window : arch.default_window;
+  const bool in_pattern = p.window_pattern.set() ? p.window_pattern.at(i) != 0 : windowed(arch.windows, i);
+  if (in_pattern && window > 0) {
+    QUERN_TRY(layer.window, bounded(file, "attention.sliding_window", window, 1, INT32_MAX));
+  }
+  const bool by_dim = arch.dim_per_head_scale_at_layers == p.n_layers;
+  layer.attn_scale = p.attn_scale > 0 ? static_cast<float>(p.attn_scale)
+                                      : 1.0F / std::sqrt(static_cast<float>(by_dim ? p.n_dim / layer.n_heads : layer.head_dim));
+  layer.attn_softcap = static_cast<float>(p.attn_softcap >= 0 ? p.attn_softcap : arch.default_attn_softcap);
+  layer.activation = arch.activation;
+  QUERN_TRY(layer.rope, make_rope(file, arch, p, layer));
+  return layer;
+}
+
+}  // namespace
+
+Result<Params> read_params(const GgufFile& file, const Arch& arch) {
+  Params params;
+  for (const KeyRow& row : arch.keys) {
+    const std::string key = std::string(arch.name) + "." + std::string(row.suffix);
+    QUERN_TRY(const bool found, std::visit(Reader{file, key, params}, row.field));
+    if (!found && row.need == Need::required) return bad(file, "key '" + key + "' is missing");
+  }
+  return params;
+}
+
+Result<Spec> make_spec(const GgufFile& file, const Arch& arch, const Params& p) {
+  Spec spec;
+  spec.arch = arch.name;
+  QUERN_TRY(const std::string_view name, file.get_or<std::string_view>("general.name", ""));
+  spec.name = name;
+  QUERN_TRY(const int n_layers, bounded(file, "block_count", p.n_layers, 1, kMaxLayers));
+  QUERN_TRY(spec.n_dim, bounded(file, "embedding_length", p.n_dim, 1, kMaxWidth));
+  QUERN_TRY(spec.n_ctx_train, bounded(file, "context_length", p.n_ctx_train, 1, INT32_MAX));
+  if (!(p.norm_eps >= 0 && p.norm_eps < 1)) return bad(file, "attention.layer_norm_rms_epsilon is not in [0, 1)");
+  spec.norm_eps = static_cast<float>(p.norm_eps);
+  int64_t n_vocab = p.n_vocab;
+  if (const file::Tensor* embd = file.find_tensor("token_embd.weight")) n_vocab = static_cast<int64_t>(embd->shape[1]);
+  QUERN_TRY(spec.n_vocab, bounded(file, "vocab_size", n_vocab, 1, kMaxVocab));
+  if (arch.embed_scale == EmbedScale::sqrt_dim) spec.embed_scale = std::sqrt(static_cast<float>(spec.n_dim));
+  spec.logit_softcap = static_cast<float>(p.logit_softcap >= 0 ? p.logit_softcap : arch.default_logit_softcap);
+  for (int i = 0; i < n_layers; ++i) {
+    QUERN_TRY(LayerSpec layer, make_layer(file, arch, p, static_cast<size_t>(i)));
+    spec.layers.push_back(layer);
+  }
+  return spec;
+}
+
+}  // namespace quern::model

@@ -1,0 +1,249 @@
+// Graph -> Plan: fusions, kernels by registry query, arena offsets by lifetime, final addresses.
+#include <algorithm>
+#include <set>
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "kernels/layout.h"
+#include "plan/plan.h"
+
+namespace quern::plan {
+namespace {
+
+using kernels::Kernel;
+using kernels::Layout;
+using kernels::RowClass;
+using kernels::RowSet;
+
+RowClass class_of(int max_rows) {
+  return max_rows == 1 ? RowClass::decode : max_rows <= kernels::kFewRows ? RowClass::few : RowClass::prefill;
+}
+
+kernels::Shape matmul_shape(const model::Weight& weight) { return {weight.rows, weight.cols}; }
+
+bool left_out(const std::vector<std::string>& no_fuse, const std::string& name) {
+  return std::any_of(no_fuse.begin(), no_fuse.end(), [&](const std::string& n) { return n == "all" || n == name; });
+}
+
+// Offsets such that values whose lifetimes (whole steps) overlap do not share bytes. First fit by first use.
+struct ArenaMap {
+  std::vector<size_t> offsets;  // by value
+  size_t bytes = 0;
+};
+
+ArenaMap place_values(const Graph& graph, const Steps& steps, const PlanOptions& options) {
+  struct Life {
+    int first = -1, last = -1;
+    size_t bytes = 0;
+  };
+  std::vector<Life> lives(graph.values.size());
+  const auto touch = [&](ValueId id, int step) {
+    if (id == kNone) return;
+    Life& life = lives[static_cast<size_t>(id)];
+    if (life.first < 0) life.first = step;
+    life.last = step;
+  };
+  for (size_t s = 0; s < steps.size(); ++s) {
+    for (const int n : steps[s]) {
+      const Node& node = graph.nodes[static_cast<size_t>(n)];
+      for (const ValueId id : node.in) touch(id, static_cast<int>(s));
+      touch(node.residual, static_cast<int>(s));
+      touch(node.out, static_cast<int>(s));
+    }
+  }
+  lives[static_cast<size_t>(graph.logits)].last = static_cast<int>(steps.size());
+  ArenaMap map;
+  map.offsets.assign(graph.values.size(), 0);
+  std::vector<size_t> placed;
+  for (size_t v = 0; v < lives.size(); ++v) {
+    if (lives[v].first < 0) continue;
+    const int rows = graph.values[v].rows == RowSet::tokens ? options.max_rows : options.max_outputs;
+    lives[v].bytes = align_up(graph.values[v].row_bytes() * static_cast<size_t>(rows), kCacheLine);
+    size_t offset = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const size_t p : placed) {
+        const bool together = lives[p].first <= lives[v].last && lives[v].first <= lives[p].last;
+        if (together && offset < map.offsets[p] + lives[p].bytes && map.offsets[p] < offset + lives[v].bytes) {
+          offset = map.offsets[p] + lives[p].bytes;
+          moved = true;
+        }
+      }
+    }
+    map.offsets[v] = offset;
+    map.bytes = std::max(map.bytes, offset + lives[v].bytes);
+    placed.push_back(v);
+  }
+  return map;
+}
+
+// Fills the pointers of one node's arguments.
+class Bind {
+ public:
+  Bind(const Graph& graph, const Node& node, const ArenaMap& map, std::byte* arena, const PackedWeights& weights, Layout layout)
+      : graph_(graph), node_(node), map_(map), arena_(arena), weights_(weights), layout_(layout) {}
+
+  void operator()(kernels::EmbedArgs& a) const {
+    a.table = node_.weight->data;
+    a.out = f32(node_.out);
+  }
+  void operator()(kernels::RopeTableArgs& a) const { a.out = f32(node_.out); }
+  void operator()(kernels::RmsNormArgs& a) const {
+    a.in = f32(node_.in[0]);
+    a.weight = node_.weight->f32();
+    a.out = f32(node_.out);
+  }
+  void operator()(kernels::QuantizeArgs& a) const {
+    a.in = f32(node_.in[0]);
+    a.out = at(node_.out);
+    a.out_stride = value(node_.out).row_bytes();
+  }
+  void operator()(kernels::MatmulArgs& a) const {
+    a.w = weights_.find(*node_.weight, layout_);
+    a.x = at(node_.in[0]);
+    a.x_stride = value(node_.in[0]).row_bytes();
+    a.bias = node_.bias != nullptr ? node_.bias->f32() : nullptr;
+    a.residual = node_.residual != kNone ? f32(node_.residual) : nullptr;
+    a.y = f32(node_.out);
+    a.y_stride = static_cast<int64_t>(value(node_.out).row_bytes() / sizeof(float));
+  }
+  void operator()(kernels::AddArgs& a) const {
+    a.a = f32(node_.in[0]);
+    a.b = f32(node_.in[1]);
+    a.out = f32(node_.out);
+  }
+  void operator()(kernels::HeadNormArgs& a) const {
+    a.x = f32(node_.out);
+    a.weight = node_.weight->f32();
+  }
+  void operator()(kernels::RopeArgs& a) const {
+    a.x = f32(node_.out);
+    a.table = f32(node_.in[1]);
+  }
+  void operator()(kernels::KvStoreArgs& a) const {
+    a.k = f32(node_.in[0]);
+    a.v = f32(node_.in[1]);
+  }
+  void operator()(kernels::AttentionArgs& a) const {
+    a.q = f32(node_.in[0]);
+    a.out = f32(node_.out);
+  }
+  void operator()(kernels::ActMulArgs& a) const {
+    a.gate = f32(node_.in[0]);
+    a.up = f32(node_.in[1]);
+    a.out = f32(node_.out);
+  }
+  void operator()(kernels::SoftcapArgs& a) const { a.x = f32(node_.out); }
+  void operator()(kernels::RepackArgs&) const { QUERN_CHECK(false); }
+
+ private:
+  const Value& value(ValueId id) const { return graph_.values[static_cast<size_t>(id)]; }
+  std::byte* at(ValueId id) const { return arena_ + map_.offsets[static_cast<size_t>(id)]; }
+  float* f32(ValueId id) const { return reinterpret_cast<float*>(at(id)); }
+
+  const Graph& graph_;
+  const Node& node_;
+  const ArenaMap& map_;
+  std::byte* arena_;
+  const PackedWeights& weights_;
+  Layout layout_;
+};
+
+kernels::Query query_of(const Graph& graph, const Node& node, const PlanOptions& options) {
+  kernels::Query query{.op = node.op()};
+  const RowSet rows = node.out == kNone ? RowSet::tokens : graph.values[static_cast<size_t>(node.out)].rows;
+  query.row_class = class_of(rows == RowSet::tokens ? options.max_rows : options.max_outputs);
+  if (const auto* embed = std::get_if<kernels::EmbedArgs>(&node.args)) {
+    query.weight = embed->format;
+    query.shape.n_in = embed->n_dim;
+  } else if (const auto* quantize = std::get_if<kernels::QuantizeArgs>(&node.args)) {
+    query.act = quantize->format;
+    query.shape.n_in = quantize->n;
+  } else if (const auto* matmul = std::get_if<kernels::MatmulArgs>(&node.args)) {
+    query.weight = matmul->format;
+    query.act = matmul->act;
+    query.shape = matmul_shape(*node.weight);
+    query.layout = kernels::choose_matmul(matmul->format, query.shape, options.isa_mask).layout;
+  } else if (const auto* attention = std::get_if<kernels::AttentionArgs>(&node.args)) {
+    query.shape = {attention->n_heads / attention->place.n_kv_heads, attention->place.head_dim};
+  } else if (node.out != kNone) {
+    query.shape.n_in = graph.values[static_cast<size_t>(node.out)].width;
+  }
+  return query;
+}
+
+}  // namespace
+
+std::vector<PackRequest> pack_requests(const model::Model& model, uint32_t isa_mask) {
+  std::vector<PackRequest> requests;
+  std::set<const std::byte*> seen;  // tied weights are packed once
+  const auto consider = [&](const model::Weight* weight) {
+    if (weight == nullptr || weight->rows <= 1) return;
+    const kernels::Shape shape = matmul_shape(*weight);
+    const Layout layout = kernels::choose_matmul(weight->format, shape, isa_mask).layout;
+    if (layout == Layout::disk || !seen.insert(weight->data).second) return;
+    const Kernel* kernel = kernels::find_kernel(
+        {kernels::Op::repack, weight->format, format::ActivationFormat::f32, layout, RowClass::prefill, shape}, isa_mask);
+    QUERN_CHECK(kernel != nullptr);
+    requests.push_back({weight, layout, kernel, kernels::x16_bytes(weight->format, weight->rows, weight->cols)});
+  };
+  for (const model::WeightSet& layer : model.layers) {
+    for (size_t role = 0; role < model::kRoleCount; ++role) consider(layer.get(static_cast<model::Role>(role)));
+  }
+  using model::Role;
+  consider(model.globals.has(Role::output) ? model.globals.get(Role::output) : model.globals.get(Role::token_embd));
+  return requests;
+}
+
+KvLayout make_kv_layout(const model::Spec& spec) {
+  KvLayout layout;
+  for (const model::LayerSpec& layer : spec.layers) {
+    const auto same = [&](const KvKind& kind) {
+      return kind.n_kv_heads == layer.n_kv_heads && kind.head_dim == layer.head_dim && kind.window == layer.window;
+    };
+    auto it = std::find_if(layout.kinds.begin(), layout.kinds.end(), same);
+    if (it == layout.kinds.end()) it = layout.kinds.insert(layout.kinds.end(), {layer.n_kv_heads, layer.head_dim, layer.window});
+    kernels::KvPlace place{static_cast<int>(it - layout.kinds.begin()), it->page_bytes, 0, layer.n_kv_heads, layer.head_dim};
+    const size_t half = place.head_bytes() * static_cast<size_t>(layer.n_kv_heads);
+    place.v_offset = place.k_offset + half;
+    it->page_bytes += 2 * half;
+    layout.layers.push_back(place);
+  }
+  return layout;
+}
+
+Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights, const PlanOptions& options,
+                     std::byte* arena) {
+  QUERN_TRY_VOID(check_fusion_names(options.no_fuse));
+  const auto act_of = [&](const model::Weight& weight) {
+    return kernels::choose_matmul(weight.format, matmul_shape(weight), options.isa_mask).act;
+  };
+  Graph graph = build_graph(model, kv.layers, act_of);
+  Steps steps;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) steps.push_back({static_cast<int>(n)});
+  for (const Fusion& fusion : all_fusions()) {
+    if (!left_out(options.no_fuse, fusion.name)) fusion.apply(graph, steps);
+  }
+  const ArenaMap map = place_values(graph, steps, options);
+  Plan plan;
+  plan.row_class = class_of(options.max_rows);
+  plan.options = options;
+  plan.arena_bytes = map.bytes;
+  plan.logits = reinterpret_cast<float*>(arena + map.offsets[static_cast<size_t>(graph.logits)]);
+  for (const std::vector<int>& nodes : steps) {
+    Step step;
+    for (const int n : nodes) {
+      const Node& node = graph.nodes[static_cast<size_t>(n)];
+      const kernels::Query query = query_of(graph, node, options);
+      Call call{kernels::find_kernel(query, options.isa_mask), node.args, node.name};
+      QUERN_CHECK(call.kernel != nullptr);
+      if (arena != nullptr) std::visit(Bind(graph, node, map, arena, weights, query.layout), call.args);
+      if (call.kernel->scratch_bytes != nullptr) plan.scratch_bytes = std::max(plan.scratch_bytes, call.kernel->scratch_bytes(query.shape));
+      step.calls.push_back(std::move(call));
+    }
+    plan.steps.push_back(std::move(step));
+  }
+  return plan;
+}
+
+}  // namespace quern::plan

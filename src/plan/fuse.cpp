@@ -1,0 +1,110 @@
+// Fusions: named rewrite rules over (graph, steps). None changes a bit of any result, which a test shows for each.
+#include <algorithm>
+
+#include "plan/plan.h"
+
+namespace quern::plan {
+namespace {
+
+using kernels::Op;
+using kernels::RowSet;
+
+int uses(const Graph& graph, ValueId value) {
+  int n = value == graph.logits ? 1 : 0;
+  for (const Node& node : graph.nodes) {
+    n += static_cast<int>(std::count(node.in.begin(), node.in.end(), value)) + (node.residual == value ? 1 : 0);
+  }
+  return n;
+}
+
+// y = x W, then out = r + y: the matmul adds r itself. Only where nothing else reads y.
+void fuse_matmul_add(Graph& graph, Steps& steps) {
+  for (size_t s = 1; s < steps.size(); ++s) {
+    if (steps[s].size() != 1 || steps[s - 1].size() != 1) continue;
+    Node& matmul = graph.nodes[static_cast<size_t>(steps[s - 1][0])];
+    const Node& add = graph.nodes[static_cast<size_t>(steps[s][0])];
+    if (matmul.op() != Op::matmul || add.op() != Op::add || add.in[1] != matmul.out || uses(graph, matmul.out) != 1) continue;
+    matmul.residual = add.in[0];
+    matmul.out = add.out;
+    steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(s));
+  }
+}
+
+// Matmuls of the same rows, none reading what another writes, run as one step.
+void fuse_matmul_group(Graph& graph, Steps& steps) {
+  for (size_t s = 1; s < steps.size();) {
+    const Node& node = graph.nodes[static_cast<size_t>(steps[s][0])];
+    const bool joins = node.op() == Op::matmul && std::all_of(steps[s - 1].begin(), steps[s - 1].end(), [&](int i) {
+      const Node& before = graph.nodes[static_cast<size_t>(i)];
+      return before.op() == Op::matmul && node.in[0] != before.out && node.residual != before.out;
+    });
+    if (!joins) {
+      ++s;
+      continue;
+    }
+    steps[s - 1].insert(steps[s - 1].end(), steps[s].begin(), steps[s].end());
+    steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(s));
+  }
+}
+
+// The rows a thread takes of a row-wise op are its share of the row set, the same for all of them.
+bool row_wise(const Node& node) {
+  switch (node.op()) {
+    case Op::embed:
+    case Op::rope_table:
+    case Op::rms_norm:
+    case Op::quantize:
+    case Op::add:
+    case Op::head_norm:
+    case Op::rope:
+    case Op::kv_store:
+    case Op::act_mul: return true;
+    default: return false;
+  }
+}
+
+RowSet row_set(const Graph& graph, const Node& node) {
+  return node.out == kNone ? RowSet::tokens : graph.values[static_cast<size_t>(node.out)].rows;
+}
+
+bool gathers(const Node& node) {
+  const auto* norm = std::get_if<kernels::RmsNormArgs>(&node.args);
+  return norm != nullptr && norm->gather;
+}
+
+// Consecutive row-wise ops over one row set need no barrier between them: each thread reads only rows it wrote.
+void fuse_row_chain(Graph& graph, Steps& steps) {
+  for (size_t s = 1; s < steps.size();) {
+    const Node& node = graph.nodes[static_cast<size_t>(steps[s][0])];
+    const Node& before = graph.nodes[static_cast<size_t>(steps[s - 1].back())];
+    if (!row_wise(node) || !row_wise(before) || gathers(node) || row_set(graph, node) != row_set(graph, before)) {
+      ++s;
+      continue;
+    }
+    steps[s - 1].insert(steps[s - 1].end(), steps[s].begin(), steps[s].end());
+    steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(s));
+  }
+}
+
+constexpr Fusion kFusions[] = {
+    {"matmul_add", "a matmul adds the residual itself", &fuse_matmul_add},
+    {"matmul_group", "independent matmuls (q, k and v; gate and up) run as one step", &fuse_matmul_group},
+    {"row_chain", "consecutive row-wise ops run as one step", &fuse_row_chain},
+};
+
+}  // namespace
+
+std::span<const Fusion> all_fusions() { return kFusions; }
+
+Result<void> check_fusion_names(const std::vector<std::string>& no_fuse) {
+  for (const std::string& name : no_fuse) {
+    const bool known = name == "all" || std::any_of(std::begin(kFusions), std::end(kFusions), [&](const Fusion& f) { return name == f.name; });
+    if (known) continue;
+    std::string names = "all";
+    for (const Fusion& fusion : kFusions) names += std::string(", ") + fusion.name;
+    return Error{Status::invalid_argument, "unknown fusion '" + name + "' (known: " + names + ")"};
+  }
+  return {};
+}
+
+}  // namespace quern::plan

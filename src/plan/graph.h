@@ -1,0 +1,52 @@
+// Graph: the network as typed nodes in order of evaluation, before anything is fused, placed or chosen.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/ops.h"
+#include "model/model.h"
+
+namespace quern::plan {
+
+using ValueId = int;
+inline constexpr ValueId kNone = -1;
+
+// A buffer of rows.
+struct Value {
+  std::string name;
+  kernels::RowSet rows = kernels::RowSet::tokens;
+  int64_t width = 0;  // numbers per row
+  kernels::ActivationFormat format = kernels::ActivationFormat::f32;
+  size_t row_bytes() const { return format::activation_layout(format, static_cast<size_t>(width)).row_bytes; }
+};
+
+// One op. `args` is complete but for pointers. In-place ops name their value both in `in` and as `out`.
+struct Node {
+  std::string name;  // "blk.3.attn_q"
+  kernels::OpArgs args;
+  std::vector<ValueId> in;
+  ValueId out = kNone;                     // kNone: keys and values into pages
+  const model::Weight* weight = nullptr;   // embed, matmul: the matrix; norms: the vector
+  const model::Weight* bias = nullptr;     // matmul
+  ValueId residual = kNone;                // matmul: added to the result
+  kernels::Op op() const {
+    return std::visit([](const auto& a) { return std::decay_t<decltype(a)>::kOp; }, args);
+  }
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  ValueId logits = kNone;
+};
+
+// Which nodes run together: each inner list is a step. Fusions rewrite both graph and steps.
+using Steps = std::vector<std::vector<int>>;
+
+// kv_places: [n_layers]. act_of: the activation format that a matmul with this weight reads.
+Graph build_graph(const model::Model& model, const std::vector<kernels::KvPlace>& kv_places,
+                  const std::function<kernels::ActivationFormat(const model::Weight&)>& act_of);
+
+}  // namespace quern::plan

@@ -1,0 +1,98 @@
+// plan: from what the network is to what is run.
+//
+// Owns: Graph (typed nodes over values), fusions (named rewrite rules in one table), the choice of kernels, buffer
+//       offsets, the compiled Plan and its text form.
+// Never: running anything, allocating what a run needs, a device's or a thread's own state.
+// In -> out: model::Model + kernel registry + row class -> Plan.
+//
+// model ──build_graph──► Graph ──fuse──► steps ──compile──► Plan (kernel pointers, arguments, arena offsets)
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/registry.h"
+#include "model/model.h"
+#include "plan/graph.h"
+
+namespace quern::plan {
+
+// One kernel call of a step. Its arguments hold final addresses.
+struct Call {
+  const kernels::Kernel* kernel = nullptr;
+  kernels::OpArgs args;
+  const void* raw_args() const {
+    return std::visit([](const auto& a) { return static_cast<const void*>(&a); }, args);
+  }
+  std::string name;  // the node's
+};
+
+// Calls that every thread makes in order with no barrier between them; a barrier follows the step.
+struct Step {
+  std::vector<Call> calls;
+};
+
+struct PlanOptions {
+  int max_rows = 1;     // token rows a run may have
+  int max_outputs = 1;  // of them, rows whose logits may be wanted
+  uint32_t isa_mask = 1;
+  std::vector<std::string> no_fuse;  // names of fusions to leave out; "all": every one
+};
+
+// Weights in their chosen layouts, filled by exec; plans point into them.
+class PackedWeights {
+ public:
+  virtual ~PackedWeights() = default;
+  // The matrix in that layout (Layout::disk: its own bytes).
+  virtual const std::byte* find(const model::Weight& weight, kernels::Layout layout) const = 0;
+};
+
+// A repacking that plans for this model will want.
+struct PackRequest {
+  const model::Weight* weight;
+  kernels::Layout layout;
+  const kernels::Kernel* kernel;  // a repack entry
+  size_t bytes;
+};
+std::vector<PackRequest> pack_requests(const model::Model& model, uint32_t isa_mask);
+
+// Keys and values: layers of one kind share pages. Independent of row class.
+struct KvKind {
+  int n_kv_heads, head_dim, window;
+  size_t page_bytes = 0;
+};
+struct KvLayout {
+  std::vector<KvKind> kinds;
+  std::vector<kernels::KvPlace> layers;  // [n_layers]
+};
+KvLayout make_kv_layout(const model::Spec& spec);
+
+struct Plan {
+  kernels::RowClass row_class = kernels::RowClass::decode;
+  PlanOptions options;
+  std::vector<Step> steps;
+  size_t arena_bytes = 0;
+  size_t scratch_bytes = 0;  // per thread
+  float* logits = nullptr;   // [n_out, n_vocab] f32, valid after a run
+};
+
+// Compiles for memory at `arena` (arena_bytes of a plan compiled with arena == nullptr tell how much).
+// Errors: invalid_argument for an unknown fusion name.
+Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights, const PlanOptions& options,
+                     std::byte* arena);
+
+// One step a line: calls, kernels, shapes, formats. Addresses and thread counts do not appear.
+std::string to_text(const Plan& plan);
+
+struct Fusion {
+  const char* name;
+  const char* help;
+  void (*apply)(Graph& graph, Steps& steps);
+};
+std::span<const Fusion> all_fusions();
+// invalid_argument naming the known ones, where a name of `no_fuse` is not among them.
+Result<void> check_fusion_names(const std::vector<std::string>& no_fuse);
+
+}  // namespace quern::plan
