@@ -178,8 +178,15 @@ def make_format(out):
 # ---- the table ---------------------------------------------------------------------------------------------------------
 
 # Name (also the folder's) -> function(out folder).
+def make_tiny(folder):
+    """Tiny random models of every architecture (tools/synth/tiny_models.py)."""
+    import subprocess
+    subprocess.run([sys.executable, str(ROOT / "tools" / "synth" / "tiny_models.py"), str(folder)], check=True, stdout=subprocess.DEVNULL)
+
+
 SECTIONS = {
     "format": make_format,
+    "tiny": make_tiny,
 }
 
 

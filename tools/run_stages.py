@@ -101,9 +101,7 @@ def stage_checks(stage):
 
 
 def stage_data(stage):
-    for script in ("tools/make_testdata.py", "tools/synth/tiny_models.py"):
-        if (ROOT / script).exists():
-            stage.run(sys.executable, script)
+    stage.run(sys.executable, "tools/make_testdata.py")
 
 
 def stage_release(stage):

@@ -170,6 +170,25 @@ struct Sequences {
   }
 };
 
+TEST(Ops, KvStore) {
+  for (const int head_dim : {16, 80, 256}) {
+    const Sequences expected(4, 2, head_dim, {{60, 9}, {0, 3}}), actual(4, 2, head_dim, {{60, 9}, {0, 3}});
+    auto k = random_floats(static_cast<size_t>(12 * 2 * head_dim), 1), v = random_floats(k.size(), 2);
+    k[5] = 1e30F;
+    v[7] = -std::numeric_limits<float>::infinity();
+    int n = 0;
+    for (const Kernel& kernel : candidates(Op::kv_store)) {
+      run(reference(kernel.key), KvStoreArgs{k.data(), v.data(), expected.place}, expected.context(expected.spans), {}, 1);
+      run(kernel, KvStoreArgs{k.data(), v.data(), actual.place}, actual.context(actual.spans), {0, head_dim}, 5);
+      for (size_t i = 0; i < expected.pages_memory.size(); ++i) {
+        EXPECT_TRUE(same_bits(expected.pages_memory[i].data(), actual.pages_memory[i].data(), expected.pages_memory[i].size())) << kernel.name;
+      }
+      ++n;
+    }
+    EXPECT_GT(n, 0);
+  }
+}
+
 TEST(Ops, Attention) {
   const struct {
     int heads, kv_heads, head_dim, window;
