@@ -3,6 +3,9 @@
 
   tools/jinja_compare.py           writes what jinja2 gives into tests/token/jinja_cases.json and jinja_chats.json
   tools/jinja_compare.py --check   exits with 1, and says where, when the files differ from what jinja2 gives
+  tools/jinja_compare.py --templates DIR --output FILE
+                                   the same conversations with the *.jinja of any folder; test_jinja compares itself
+                                   with FILE when the environment names it as QUERN_JINJA_CHATS
 
 jinja_cases.json holds small templates: add {"template": ..., "context": a name in "contexts", or none} and run this.
 jinja_chats.json holds conversations; each is rendered with each tests/token/jinja_templates/*.jinja. Needs the PyPI package jinja2 >= 3.1.6.
@@ -91,15 +94,15 @@ def fill_cases(env, data):
         case.pop("expect", None)
         case.pop("error", None)
         case.update(render(env, case["template"], data["contexts"].get(case.get("context"), {})))
-    return data
+    return data, {}
 
 
-def fill_chats(env, data):
-    templates = {path.stem: path.read_text() for path in sorted((DATA / "jinja_templates").glob("*.jinja"))}
+def fill_chats(env, data, folder=DATA / "jinja_templates"):
+    templates = {path.stem: path.read_text() for path in sorted(folder.glob("*.jinja"))}
     for chat in data["chats"]:
         context = {**data["tokens"], **chat["context"]}
         chat["results"] = {name: render(env, source, context) for name, source in templates.items()}
-    return data
+    return data, templates
 
 
 def text_of(data):
@@ -116,13 +119,19 @@ def text_of(data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare only")
+    parser.add_argument("--templates", type=pathlib.Path, metavar="DIR")
+    parser.add_argument("--output", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     env = environment()
+    if options.templates:
+        data, templates = fill_chats(env, json.loads((DATA / "jinja_chats.json").read_text()), options.templates)
+        options.output.write_text(text_of({"templates": templates, **data}))
+        return 0
     drift = 0
     for name, fill in (("jinja_cases.json", fill_cases), ("jinja_chats.json", fill_chats)):
         path = DATA / name
         old = path.read_text()
-        new = text_of(fill(env, json.loads(old)))
+        new = text_of(fill(env, json.loads(old))[0])
         if not options.check:
             path.write_text(new)
         elif old != new:

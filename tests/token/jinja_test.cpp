@@ -79,5 +79,40 @@ TEST(Jinja, EveryCaseRendersLikeJinja2) {
   }
 }
 
+// Every conversation of a file with every template it was rendered with.
+void expect_chats(const Json& data) {
+  for (const auto& chat : data["chats"]) {
+    Json context = data["tokens"];
+    context.update(chat["context"]);
+    for (const auto& [name, outcome] : chat["results"].items()) {
+      SCOPED_TRACE("template " + name + ", chat: " + chat["name"].get<std::string>());
+      std::string source;
+      if (data.contains("templates")) {
+        source = data["templates"][name].get<std::string>();
+      } else {
+        auto text = read_file(data_path("jinja_templates/" + name + ".jinja"));
+        ASSERT_TRUE(text.ok());
+        source = std::move(*text);
+      }
+      expect_outcome(render(source, context), outcome);
+    }
+  }
+}
+
+TEST(Jinja, WholeTemplatesRenderLikeJinja2) {
+  const Json data = read_json("jinja_chats.json");
+  ASSERT_GE(data["chats"].size(), 12U);
+  ASSERT_GE(data["chats"][0]["results"].size(), 8U);
+  expect_chats(data);
+}
+
+TEST(Jinja, OtherTemplatesRenderLikeJinja2) {
+  const char* path = std::getenv("QUERN_JINJA_CHATS");
+  if (path == nullptr) GTEST_SKIP() << "QUERN_JINJA_CHATS names no file (tools/jinja_compare.py --templates)";
+  auto text = read_file(path);
+  ASSERT_TRUE(text.ok());
+  expect_chats(Json::parse(*text));
+}
+
 }  // namespace
 }  // namespace quern::token::jinja
