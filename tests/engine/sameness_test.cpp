@@ -93,8 +93,8 @@ TEST_P(EveryModel, LogitsDoNotDependOnTheSessionsPast) {
   EXPECT_TRUE(same(expected, reused->logits()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, EveryModel, ::testing::ValuesIn(tiny_models()), [](const auto& info) {
-  std::string name = std::filesystem::path(info.param).stem().string();
+INSTANTIATE_TEST_SUITE_P(Tiny, EveryModel, ::testing::ValuesIn(tiny_models()), [](const auto& which) {
+  std::string name = std::filesystem::path(which.param).stem().string();
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 });
