@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "engine/engine.h"
+#include "token/detokenizer.h"
 #include "token/sampler.h"
 #include "token/tokenizer.h"
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/topology.h"
+#include "engine/prompt.h"
 #include "engine/state.h"
 
 namespace quern::engine {
@@ -24,12 +25,12 @@ Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa) {
 
 Result<void> load_text(Engine::State& s) {
   QUERN_TRY(token::VocabData vocab, token::vocab_from_gguf(s.file));
-  QUERN_TRY(s.tokenizer, token::Tokenizer::create(std::move(vocab)));
+  QUERN_TRY(s.tokenizer, token::Tokenizer::create(vocab));
   if (s.tokenizer->size() > s.model->spec.n_vocab) {
     return Error{Status::invalid_file, s.file.path() + ": the tokenizer has " + std::to_string(s.tokenizer->size()) +
                                            " tokens and the model only " + std::to_string(s.model->spec.n_vocab)};
   }
-  auto chat = token::ChatTemplate::from_gguf(s.file, *s.tokenizer);
+  auto chat = chat_template_of(s.file, *s.tokenizer);
   if (chat.ok()) {
     s.chat.emplace(std::move(*chat));
   } else {

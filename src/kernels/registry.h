@@ -59,7 +59,7 @@ struct Query {
   ActivationFormat act = ActivationFormat::f32;
   Layout layout = Layout::disk;
   RowClass row_class = RowClass::prefill;
-  Shape shape;
+  Shape shape = {};
 };
 
 // Chooses among rows whose instruction set is in isa_mask (bits of Isa): highest priority wins, later rows lose ties.

@@ -35,7 +35,12 @@ struct Reader {
     const file::Value* value = file.find(key);
     if (value == nullptr) return false;
     if (value->is_array()) {
-      QUERN_TRY((params.*field).values, file.require_array<int64_t>(key));
+      for (const file::Value element : value->elements()) {
+        std::optional<int64_t> number = element.as<int64_t>();
+        if (const auto flag = element.as<bool>(); !number && flag) number = *flag ? 1 : 0;
+        if (!number) return bad(file, "key '" + key + "' is " + value->type_text() + ", expected integers or booleans");
+        (params.*field).values.push_back(*number);
+      }
       if ((params.*field).values.empty()) return bad(file, "key '" + key + "' is an empty array");
       return true;
     }
@@ -59,7 +64,12 @@ Result<int> layer_value(const GgufFile& file, const char* what, const PerLayer& 
   return bounded(file, what, values.at(layer), 1, high);
 }
 
-bool windowed(WindowPattern pattern, size_t layer) {
+bool windowed(const PerLayer& stated, WindowPattern pattern, size_t layer) {
+  if (stated.values.size() > 1) return layer < stated.values.size() && stated.values[layer] != 0;
+  if (stated.set()) {
+    const int64_t period = stated.values[0];
+    return period <= 0 || static_cast<int64_t>(layer) % period < period - 1;
+  }
   switch (pattern) {
     case WindowPattern::none: return false;
     case WindowPattern::all: return true;
@@ -104,8 +114,7 @@ Result<LayerSpec> make_layer(const GgufFile& file, const Arch& arch, const Param
   }
   if (layer.head_dim % 2 != 0) return bad(file, "attention.key_length is odd");
   const int64_t window = p.window > 0 ? p.window : arch.default_window;
-  const bool in_pattern = p.window_pattern.set() ? p.window_pattern.at(i) != 0 : windowed(arch.windows, i);
-  if (in_pattern && window > 0) {
+  if (windowed(p.window_pattern, arch.windows, i) && window > 0) {
     QUERN_TRY(layer.window, bounded(file, "attention.sliding_window", window, 1, INT32_MAX));
   }
   const bool by_dim = arch.dim_per_head_scale_at_layers == p.n_layers;

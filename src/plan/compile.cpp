@@ -166,6 +166,8 @@ kernels::Query query_of(const Graph& graph, const Node& node, const PlanOptions&
     query.layout = kernels::choose_matmul(matmul->format, query.shape, options.isa_mask).layout;
   } else if (const auto* attention = std::get_if<kernels::AttentionArgs>(&node.args)) {
     query.shape = {attention->n_heads / attention->place.n_kv_heads, attention->place.head_dim};
+  } else if (const auto* store = std::get_if<kernels::KvStoreArgs>(&node.args)) {
+    query.shape.n_in = store->place.head_dim;
   } else if (node.out != kNone) {
     query.shape.n_in = graph.values[static_cast<size_t>(node.out)].width;
   }

@@ -48,6 +48,7 @@ struct RenderOptions {
   size_t max_output_bytes = size_t{64} << 20;
   size_t max_memory_bytes = size_t{512} << 20;  // of values made while rendering
   uint32_t max_depth = 1000;                    // of nested evaluation: expressions, statements, macro calls
+  static constexpr int kMaxInputDepth = 200;    // nesting of JSON variables
   std::function<std::tm()> now;                 // local time for strftime_now; without it that call is an error
   // {key, value} pairs of content that are vocabulary and not text: {"role", "user"} makes that string markup.
   std::span<const std::pair<std::string_view, std::string_view>> vocabulary;

@@ -1,4 +1,4 @@
-// Attention over pages, f16 keys and values widened to f32 (docs/NUMERICS.md; reference: ref/attention.cpp; online softmax
+// Keys and values into pages, and attention over pages, f16 keys and values widened to f32 (docs/NUMERICS.md; reference: ref/attention.cpp; online softmax
 // after Milakov and Gimelshein, tiles after FlashAttention). A unit is a tile of tokens of one sequence times the heads
 // that share a key head, so each key and value is widened once for several queries. Bytes moved per query tile: the keys
 // and values it sees, once.
@@ -185,10 +185,46 @@ void attention(const AttentionArgs& a, const RunContext& ctx, const Worker& w) {
   }
 }
 
+// Sixteen numbers as f16, clamped to its range so that no stored value is infinite.
+QUERN_FN void store_clamped(const f32x16& x, u16* out) {
+  const f32x16 limit = f32x16::broadcast(65504.0F);
+  const f32x16 low = select(x < -limit, -limit, x);
+  select(limit < low, limit, low).store_f16(out);
+}
+
+// Values lie by position, keys by dimension: a key's numbers are scattered over its page.
+void kv_store(const KvStoreArgs& a, const RunContext& ctx, const Worker& w) {
+  const Range r = share(ctx.n_rows, w);
+  const int hd = a.place.head_dim;
+  for (int s = 0; s < ctx.n_spans; ++s) {
+    const Span& span = ctx.spans[s];
+    const int64_t begin = r.begin > span.first_row ? r.begin : span.first_row, span_end = span.first_row + span.n_rows;
+    const int64_t end = r.end < span_end ? r.end : span_end;
+    for (int64_t row = begin; row < end; ++row) {
+      const int position = span.first_position + static_cast<int>(row) - span.first_row, slot = position % kPagePositions;
+      std::byte* page = span.pages[a.place.kind][position / kPagePositions];
+      for (int h = 0; h < a.place.n_kv_heads; ++h) {
+        const int64_t in = (row * a.place.n_kv_heads + h) * hd;
+        const size_t head = static_cast<size_t>(h) * a.place.head_bytes();
+        u16* keys = reinterpret_cast<u16*>(page + a.place.k_offset + head) + slot;
+        u16* values = reinterpret_cast<u16*>(page + a.place.v_offset + head) + slot * hd;
+        for (int d = 0; d < hd; d += 16) {
+          u16 key[16];
+          store_clamped(f32x16::load(a.k + in + d), key);
+          for (int i = 0; i < 16; ++i) keys[(d + i) * kPagePositions] = key[i];
+          store_clamped(f32x16::load(a.v + in + d), values + d);
+        }
+      }
+    }
+  }
+}
+
 size_t scratch_bytes(const Shape& shape) { return Tile::bytes(shape.n_in, shape.n_out); }
+bool whole_vectors(const Shape& shape) { return shape.n_in % 16 == 0; }
 bool fits(const Shape& shape) { return shape.n_in % 16 == 0 && shape.n_out <= 256; }
 
 constexpr Kernel kRows[] = {
+    {{Op::kv_store}, own_isa(), own_priority(), QUERN_NAME("kv_store_f16"), &Erased<&kv_store>::call, &whole_vectors},
     {{Op::attention}, own_isa(), own_priority(), QUERN_NAME("attention_f16"), &Erased<&attention>::call, &fits, &scratch_bytes},
 };
 

@@ -118,13 +118,40 @@ QUERN_FN void quantize_block(const float* x, i8* codes, float* d, i32* sums) {
   const i32 bits = reduce_max(largest);
   float amax = 0;
   __builtin_memcpy(&amax, &bits, 4);
-  const bool finite = bits < 0x7f800000, tiny = amax < format::kTinyAmax;
-  *d = !finite ? __builtin_nanf("") : tiny ? 0.0F : amax / 127.0F;
-  const bool zero = !finite || tiny;
-  const f32x16 inverse = f32x16::broadcast(zero ? 0.0F : 127.0F / amax);
+  const bool finite = bits < 0x7f800000;
+  if (!finite || amax < format::kTinyAmax) {
+    *d = finite ? 0.0F : __builtin_nanf("");
+    __builtin_memset(codes, 0, kVectors * 16);
+    __builtin_memset(sums, 0, kVectors / kSum * sizeof(i32));
+    return;
+  }
+  // Whether a step is the best so far: all candidates are tried side by side.
+  f32x16 inverse[format::kStepCount], squares[format::kStepCount];
+#pragma GCC unroll 4
+  for (int k = 0; k < format::kStepCount; ++k) {
+    inverse[k] = f32x16::broadcast(static_cast<float>(127 - k) / amax);
+    squares[k] = f32x16::zero();
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    const f32x16 value = f32x16::load(x + 16 * v);
+#pragma GCC unroll 4
+    for (int k = 0; k < format::kStepCount; ++k) {
+      const f32x16 scaled = value * inverse[k], r = scaled - round(scaled);
+      squares[k] = squares[k] + r * r;
+    }
+  }
+  float least = reduce_add(squares[0]), best = 127.0F;
+#pragma GCC unroll 4
+  for (int k = 1; k < format::kStepCount; ++k) {
+    const float error = reduce_add(squares[k]) * format::kStepWeights[k];
+    best = error < least ? static_cast<float>(127 - k) : best;
+    least = error < least ? error : least;
+  }
+  *d = amax / best;
+  const f32x16 chosen = f32x16::broadcast(best / amax);
   i32x16 sum = i32x16::zero();
   for (int v = 0; v < kVectors; ++v) {
-    const i32x16 q = zero ? i32x16::zero() : round_i32(f32x16::load(x + 16 * v) * inverse);
+    const i32x16 q = round_i32(f32x16::load(x + 16 * v) * chosen);
     narrow<i8>(q).store(codes + 16 * v);
     sum = sum + q;
     if (v % kSum == kSum - 1) {

@@ -31,7 +31,7 @@ struct Params {
   std::string rope_scaling;  // "", "none", "linear", "yarn", "longrope"
   // Attention
   int64_t window = -1;
-  PerLayer window_pattern;
+  PerLayer window_pattern;  // per layer: windowed or not; one number n: every n-th layer is not
   double attn_softcap = -1, logit_softcap = -1, attn_scale = -1;
 };
 
