@@ -1,5 +1,5 @@
-// The promise "Same": logits do not depend on threads, on how a prompt is cut, on fusions or on the instruction set. Bit
-// for bit, on every tiny model, past their windows and page borders.
+// The promise "Same": logits do not depend on threads, on how a prompt is cut, on fusions or on the instruction set.
+// Bit for bit, on every tiny model, past their windows and page borders.
 #include <cstring>
 
 #include "plan/plan.h"
@@ -76,7 +76,8 @@ TEST_P(EveryModel, LogitsDoNotDependOnTheSessionsPast) {
   EXPECT_EQ(one_by_one->n_reused(), static_cast<int>(tokens.size()) - 1);
 
   const auto uneven = fresh();
-  for (const size_t n : {size_t{2}, size_t{9}, size_t{10}, size_t{77}, tokens.size()}) ASSERT_TRUE(uneven->sync(std::span(tokens).first(n)).ok());
+  for (const size_t n : {size_t{2}, size_t{9}, size_t{10}, size_t{77}, tokens.size()})
+    ASSERT_TRUE(uneven->sync(std::span(tokens).first(n)).ok());
   EXPECT_TRUE(same(expected, uneven->logits()));
 
   const auto reused = fresh();

@@ -37,7 +37,8 @@ inline std::vector<int32_t> some_tokens(size_t n, uint32_t seed) {
 }
 
 // The logits of all positions, [n, n_vocab].
-inline std::vector<float> all_logits(const std::string& path, const EngineOptions& options, const std::vector<int32_t>& tokens) {
+inline std::vector<float> all_logits(const std::string& path, const EngineOptions& options,
+                                     const std::vector<int32_t>& tokens) {
   const auto engine = Engine::load(path, options);
   if (!engine.ok()) {
     ADD_FAILURE() << engine.error().message;

@@ -56,7 +56,8 @@ TEST(Plan, TextIsAsBefore) {
   for (const char* name : {"llama", "qwen3-q-q4_k", "gemma3-q-mix", "phi3", "gemma2"}) {
     const auto loaded = load(name);
     ASSERT_NE(loaded, nullptr);
-    const std::string text = to_text(compiled(*loaded, {1, 1, kGeneric, {}})) + "\n" + to_text(compiled(*loaded, {64, 1, kGeneric, {"all"}}));
+    const std::string text = to_text(compiled(*loaded, {1, 1, kGeneric, {}})) + "\n" +
+                             to_text(compiled(*loaded, {64, 1, kGeneric, {"all"}}));
     const std::string path = from_env("QUERN_SOURCE_DIR") + "/tests/plan/golden/" + name + ".txt";
     if (std::getenv("QUERN_UPDATE_GOLDENS") != nullptr) {
       ASSERT_TRUE(write_file_atomic(path, std::as_bytes(std::span(text))).ok());
@@ -71,7 +72,8 @@ TEST(Plan, EachFusionChangesSomethingAndAllOffIsOneCallAStep) {
   const auto loaded = load("llama");
   ASSERT_NE(loaded, nullptr);
   const std::string fused = to_text(compiled(*loaded, {1, 1, kGeneric, {}}));
-  for (const Fusion& fusion : all_fusions()) EXPECT_NE(fused, to_text(compiled(*loaded, {1, 1, kGeneric, {fusion.name}}))) << fusion.name;
+  for (const Fusion& fusion : all_fusions())
+    EXPECT_NE(fused, to_text(compiled(*loaded, {1, 1, kGeneric, {fusion.name}}))) << fusion.name;
   for (const Step& step : compiled(*loaded, {1, 1, kGeneric, {"all"}}).steps) EXPECT_EQ(step.calls.size(), 1U);
 }
 

@@ -62,9 +62,9 @@ struct TensorRow {
 
 // Which layers see only a window.
 enum class WindowPattern : uint8_t {
-  none,        // no layer
-  all,         // every layer, when the file states a window
-  even,        // layers 0, 2, 4, ...
+  none,           // no layer
+  all,            // every layer, when the file states a window
+  even,           // layers 0, 2, 4, ...
   but_every_6th,  // all but layers 5, 11, 17, ...
 };
 
