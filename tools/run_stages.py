@@ -102,7 +102,6 @@ def stage_checks(stage):
 
 def stage_data(stage):
     stage.run(sys.executable, "tools/make_testdata.py")
-    stage.run(sys.executable, "tools/synth/tiny_models.py", BUILD / "testdata" / "models")
 
 
 def stage_release(stage):

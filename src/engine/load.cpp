@@ -17,7 +17,8 @@ Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa) {
   *isa = cpu.best;
   if (!wanted.empty() && wanted != "auto") {
     QUERN_TRY(*isa, parse_isa(wanted));
-    if (!cpu.supports(*isa)) return Error{Status::unsupported, "this processor cannot run the instruction set '" + wanted + "'"};
+    if (!cpu.supports(*isa))
+      return Error{Status::unsupported, "this processor cannot run the instruction set '" + wanted + "'"};
   }
   // A tier may fall back on the generic one, never on another vector tier: what was asked for is what runs.
   return (1U << static_cast<int>(Isa::generic)) | (1U << static_cast<int>(*isa));
@@ -43,11 +44,15 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options, uint3
   const struct {
     plan::Plan* plan;
     int rows, outputs;
-  } wanted[] = {{&s.decode, 1, 1}, {&s.few, kernels::kFewRows, 1}, {&s.prefill, s.n_chunk, 1}, {&s.all, kAllOutputs, kAllOutputs}};
+  } wanted[] = {{&s.decode, 1, 1},
+                {&s.few, kernels::kFewRows, 1},
+                {&s.prefill, s.n_chunk, 1},
+                {&s.all, kAllOutputs, kAllOutputs}};
   size_t arena = 0, scratch = 0;
   for (const bool measure : {true, false}) {
     for (const auto& w : wanted) {
-      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights, {w.rows, w.outputs, isa_mask, options.no_fuse}, s.arena.data()));
+      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights,
+                                       {w.rows, w.outputs, isa_mask, options.no_fuse}, s.arena.data()));
       arena = std::max(arena, w.plan->arena_bytes);
       scratch = std::max(scratch, w.plan->scratch_bytes);
     }
@@ -77,7 +82,8 @@ Result<std::unique_ptr<Engine::State>> load_state(const std::string& path, const
     const file::Tensor* tensor = s->file.find_tensor(weight.name);
     if (&weight != embd && tensor != nullptr) s->file.release(*tensor);
   };
-  QUERN_TRY(s->weights, exec::WeightStore::pack(plan::pack_requests(*s->model, isa_mask), *s->team, options.progress, source_done));
+  QUERN_TRY(s->weights,
+            exec::WeightStore::pack(plan::pack_requests(*s->model, isa_mask), *s->team, options.progress, source_done));
   QUERN_TRY_VOID(compile_plans(*s, options, isa_mask));
   s->kv_pool = std::make_unique<exec::KvPool>(s->kv_layout);
   return s;
@@ -97,15 +103,33 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
   }
 }
 
-const file::GgufFile& Engine::file() const { return state_->file; }
-const model::Model& Engine::model() const { return *state_->model; }
-const token::Tokenizer& Engine::tokenizer() const { return *state_->tokenizer; }
-const token::ChatTemplate* Engine::chat_template() const { return state_->chat ? &*state_->chat : nullptr; }
-const std::string& Engine::chat_template_error() const { return state_->chat_error; }
-int Engine::n_threads() const { return state_->team->size(); }
-int Engine::n_vocab() const { return state_->model->spec.n_vocab; }
-int Engine::n_ctx() const { return state_->n_ctx; }
-Isa Engine::isa() const { return state_->isa; }
+const file::GgufFile& Engine::file() const {
+  return state_->file;
+}
+const model::Model& Engine::model() const {
+  return *state_->model;
+}
+const token::Tokenizer& Engine::tokenizer() const {
+  return *state_->tokenizer;
+}
+const token::ChatTemplate* Engine::chat_template() const {
+  return state_->chat ? &*state_->chat : nullptr;
+}
+const std::string& Engine::chat_template_error() const {
+  return state_->chat_error;
+}
+int Engine::n_threads() const {
+  return state_->team->size();
+}
+int Engine::n_vocab() const {
+  return state_->model->spec.n_vocab;
+}
+int Engine::n_ctx() const {
+  return state_->n_ctx;
+}
+Isa Engine::isa() const {
+  return state_->isa;
+}
 
 std::string Engine::plan_text() const {
   return plan::to_text(state_->decode) + "\n" + plan::to_text(state_->few) + "\n" + plan::to_text(state_->prefill);

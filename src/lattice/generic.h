@@ -8,9 +8,9 @@ inline constexpr int kRegBytes = 16;
 
 template <class T, int N>
 QUERN_FN vec<T, N> p_splat(T x) {
-  vec<T, N> r;
-  for (int i = 0; i < N; ++i) r[i] = x;
-  return r;
+  bits_of<T> bits;
+  std::memcpy(&bits, &x, sizeof x);
+  return (vec<T, N>)(vec<bits_of<T>, N>{} + bits);
 }
 // A register is 16 bytes, so it has no halves.
 template <class T, int N>

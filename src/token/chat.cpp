@@ -153,11 +153,8 @@ Result<std::vector<int32_t>> encode_rendered(const Tokenizer& tokenizer, const R
     EncodeOptions options;
     options.add_special = true;
     QUERN_TRY(auto ids, tokenizer.encode(pieces_of(prompt), options));
-    // The answer goes on where the prompt ends, so an end-of-sequence token has no place behind it.
-    const Vocab& vocab = tokenizer.vocab();
-    const std::string_view eos = vocab.eos == kNoToken ? std::string_view() : tokenizer.token_bytes(vocab.eos);
-    const bool template_wrote_it = !eos.empty() && std::string_view(prompt.text).ends_with(eos);
-    if (tokenizer.adds_eos() && !template_wrote_it && !ids.empty() && ids.back() == vocab.eos) ids.pop_back();
+    // The answer goes on where the prompt ends: the eos that some models want behind a text has no place there.
+    if (tokenizer.adds_eos() && !ids.empty()) ids.pop_back();
     return ids;
   } catch (const std::bad_alloc&) {
     return Error{Status::out_of_memory, "no memory to tokenize the chat"};

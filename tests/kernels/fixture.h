@@ -34,7 +34,8 @@ inline std::vector<Kernel> candidates(Op op) {
 inline const Kernel& reference(const Key& key) {
   const Kernel* kernel = find_kernel({key.op, key.weight, key.act, Layout::disk, RowClass::prefill, {}}, 0);
   for (const Kernel& row : all_kernels()) {
-    if (row.priority == 0 && row.key.op == key.op && row.key.weight == key.weight && row.key.act == key.act) kernel = &row;
+    if (row.priority == 0 && row.key.op == key.op && row.key.weight == key.weight && row.key.act == key.act)
+      kernel = &row;
   }
   EXPECT_NE(kernel, nullptr);
   return *kernel;
@@ -57,7 +58,8 @@ template <class T>
 ::testing::AssertionResult same_bits(const T* expected, const T* actual, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     if (std::memcmp(expected + i, actual + i, sizeof(T)) != 0) {
-      return ::testing::AssertionFailure() << "element " << i << ": expected " << +expected[i] << ", got " << +actual[i];
+      return ::testing::AssertionFailure()
+             << "element " << i << ": expected " << +expected[i] << ", got " << +actual[i];
     }
   }
   return ::testing::AssertionSuccess();

@@ -19,13 +19,15 @@ class Problem {
     const size_t row = format::row_bytes(f, static_cast<size_t>(c.n_in));
     disk_.resize(row * static_cast<size_t>(c.n_out));
     for (int64_t r = 0; r < c.n_out; ++r) {
-      format::quantize_row(f, weights.data() + r * c.n_in, static_cast<size_t>(c.n_in), disk_.data() + static_cast<size_t>(r) * row);
+      format::quantize_row(f, weights.data() + r * c.n_in, static_cast<size_t>(c.n_in),
+                           disk_.data() + static_cast<size_t>(r) * row);
     }
     const auto x = random_floats(static_cast<size_t>(c.n_rows * c.n_in), seed + 1);
     stride_ = format::activation_layout(act, static_cast<size_t>(c.n_in)).row_bytes;
     x_ = Buffer::allocate(stride_ * static_cast<size_t>(c.n_rows), "x").value();
     for (int r = 0; r < c.n_rows; ++r) {
-      format::quantize_activation_row(act, x.data() + r * c.n_in, static_cast<size_t>(c.n_in), x_.data() + static_cast<size_t>(r) * stride_);
+      format::quantize_activation_row(act, x.data() + r * c.n_in, static_cast<size_t>(c.n_in),
+                                      x_.data() + static_cast<size_t>(r) * stride_);
     }
     bias_ = random_floats(static_cast<size_t>(c.n_out), seed + 2);
     residual_ = random_floats(static_cast<size_t>(c.n_rows * c.n_out), seed + 3);
@@ -81,7 +83,8 @@ std::vector<Case> cases_for(const Kernel& kernel) {
   for (const int n_rows : {1, 2, 3, 5, 6, 7, 8, 13, 25}) {
     const RowClass row_class = n_rows == 1 ? RowClass::decode : n_rows <= kFewRows ? RowClass::few : RowClass::prefill;
     if ((kernel.key.row_classes & class_bit(row_class)) == 0 && row_class != RowClass::few) continue;
-    if ((kernel.key.row_classes & (class_bit(RowClass::few) | class_bit(RowClass::prefill))) == 0 && n_rows > 1) continue;
+    if ((kernel.key.row_classes & (class_bit(RowClass::few) | class_bit(RowClass::prefill))) == 0 && n_rows > 1)
+      continue;
     cases.push_back({48, n_in, n_rows});
     if (n_rows == 1 || n_rows == 7) {
       cases.push_back({1, n_in, n_rows});
@@ -111,7 +114,8 @@ TEST(Matmul, EveryRowHasTheBitsOfRef) {
 
 TEST(Matmul, ADamagedWeightIsSeen) {
   for (const Kernel& kernel : candidates(Op::matmul)) {
-    Problem problem(kernel.key.weight, kernel.key.act, {48, kernel.key.act == ActivationFormat::q8_256 ? 256 : 64, 1}, 5);
+    Problem problem(kernel.key.weight, kernel.key.act, {48, kernel.key.act == ActivationFormat::q8_256 ? 256 : 64, 1},
+                    5);
     const auto expected = problem.solve(reference(kernel.key), 1, false);
     problem.damage_weight();
     const auto actual = problem.solve(kernel, 1, false);

@@ -15,7 +15,8 @@ RunContext rows_only(int n_rows) {
 
 // Calls make(out) for the arguments that write to out, for ref and for every candidate, and compares all of out.
 template <class Make>
-void compare(Op op, size_t n_out, const std::vector<float>& initial, const RunContext& ctx, const Shape& shape, const Make& make) {
+void compare(Op op, size_t n_out, const std::vector<float>& initial, const RunContext& ctx, const Shape& shape,
+             const Make& make) {
   int n = 0;
   for (const Kernel& kernel : candidates(op)) {
     if (kernel.fits != nullptr && !kernel.fits(shape)) continue;
@@ -26,7 +27,8 @@ void compare(Op op, size_t n_out, const std::vector<float>& initial, const RunCo
     for (const int n_threads : {1, 2, 5}) {
       std::copy(initial.begin(), initial.end(), actual.begin());
       run(kernel, make(actual.data()), ctx, shape, n_threads);
-      ASSERT_TRUE(same_bits(expected.data(), actual.data(), n_out)) << kernel.name << " width " << shape.n_in << " threads " << n_threads;
+      ASSERT_TRUE(same_bits(expected.data(), actual.data(), n_out))
+          << kernel.name << " width " << shape.n_in << " threads " << n_threads;
     }
     ++n;
   }
@@ -52,11 +54,17 @@ TEST(Ops, RmsNorm) {
 TEST(Ops, AddAndActivations) {
   for (const int n : kWidths) {
     const auto a = random_floats(static_cast<size_t>(5 * n), 1, 4.0F), b = random_floats(static_cast<size_t>(5 * n), 2);
-    compare(Op::add, a.size(), {}, rows_only(5), {0, n}, [&](float* out) { return AddArgs{a.data(), b.data(), n, out}; });
+    compare(Op::add, a.size(), {}, rows_only(5), {0, n}, [&](float* out) {
+      return AddArgs{a.data(), b.data(), n, out};
+    });
     for (const ActFn fn : {ActFn::silu, ActFn::gelu_tanh}) {
-      compare(Op::act_mul, a.size(), {}, rows_only(5), {0, n}, [&](float* out) { return ActMulArgs{a.data(), b.data(), n, fn, out}; });
+      compare(Op::act_mul, a.size(), {}, rows_only(5), {0, n}, [&](float* out) {
+        return ActMulArgs{a.data(), b.data(), n, fn, out};
+      });
     }
-    compare(Op::softcap, a.size(), a, rows_only(5), {0, n}, [&](float* x) { return SoftcapArgs{x, n, 30.0F, RowSet::tokens}; });
+    compare(Op::softcap, a.size(), a, rows_only(5), {0, n}, [&](float* x) {
+      return SoftcapArgs{x, n, 30.0F, RowSet::tokens};
+    });
   }
 }
 
@@ -65,10 +73,13 @@ TEST(Ops, ActivationsAreTheFunctionsTheyClaim) {
   const std::vector<float> up(gate.size(), 2.0F);
   for (const ActFn fn : {ActFn::silu, ActFn::gelu_tanh}) {
     std::vector<float> out(gate.size());
-    run(reference({Op::act_mul}), ActMulArgs{gate.data(), up.data(), static_cast<int>(gate.size()), fn, out.data()}, rows_only(1), {}, 1);
+    run(reference({Op::act_mul}), ActMulArgs{gate.data(), up.data(), static_cast<int>(gate.size()), fn, out.data()},
+        rows_only(1), {}, 1);
     for (size_t i = 0; i < gate.size(); ++i) {
       const double x = gate[i];
-      const double expected = 2.0 * (fn == ActFn::silu ? x / (1 + std::exp(-x)) : 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
+      const double expected =
+          2.0 * (fn == ActFn::silu ? x / (1 + std::exp(-x))
+                                   : 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
       EXPECT_NEAR(out[i], expected, 2e-6 * (1 + std::fabs(expected))) << x;
     }
   }
@@ -80,13 +91,18 @@ TEST(Ops, HeadNormAndRope) {
   RunContext ctx = rows_only(n_rows);
   ctx.positions = positions.data();
   for (const int head_dim : {16, 24, 64, 80}) {
-    const auto x = random_floats(static_cast<size_t>(n_rows * n_heads * head_dim), 1), weight = random_floats(static_cast<size_t>(head_dim), 2);
-    compare(Op::head_norm, x.size(), x, ctx, {0, head_dim}, [&](float* v) { return HeadNormArgs{v, weight.data(), n_heads, head_dim, 1e-6F}; });
+    const auto x = random_floats(static_cast<size_t>(n_rows * n_heads * head_dim), 1),
+               weight = random_floats(static_cast<size_t>(head_dim), 2);
+    compare(Op::head_norm, x.size(), x, ctx, {0, head_dim}, [&](float* v) {
+      return HeadNormArgs{v, weight.data(), n_heads, head_dim, 1e-6F};
+    });
     for (const bool neox : {false, true}) {
       for (const int n_pairs : {head_dim / 2, head_dim / 4}) {
         std::vector<float> table(static_cast<size_t>(n_rows * 4 * n_pairs));
-        run(reference({Op::rope_table}), RopeTableArgs{n_pairs, neox, 10000.0, 1.0, 1.0F, nullptr, table.data()}, ctx, {}, 1);
-        compare(Op::rope, x.size(), x, ctx, {0, head_dim}, [&](float* v) { return RopeArgs{v, table.data(), n_heads, head_dim, n_pairs, neox}; });
+        run(reference({Op::rope_table}), RopeTableArgs{n_pairs, neox, 10000.0, 1.0, 1.0F, nullptr, table.data()}, ctx,
+            {}, 1);
+        compare(Op::rope, x.size(), x, ctx, {0, head_dim},
+                [&](float* v) { return RopeArgs{v, table.data(), n_heads, head_dim, n_pairs, neox}; });
       }
     }
   }
@@ -116,7 +132,8 @@ TEST(Ops, Quantize) {
     const size_t stride = format::activation_layout(kernel.key.act, n).row_bytes;
     std::vector<unsigned char> expected(stride * n_rows), actual(stride * n_rows, 0xEE);
     const auto args = [&](std::vector<unsigned char>& out) {
-      return QuantizeArgs{x.data(), n, kernel.key.act, RowSet::tokens, reinterpret_cast<std::byte*>(out.data()), stride};
+      return QuantizeArgs{x.data(), n, kernel.key.act, RowSet::tokens, reinterpret_cast<std::byte*>(out.data()),
+                          stride};
     };
     run(reference(kernel.key), args(expected), rows_only(n_rows), {}, 1);
     run(kernel, args(actual), rows_only(n_rows), {}, 3);
@@ -133,7 +150,8 @@ struct Sequences {
   std::vector<Span> spans;
   KvPlace place;
 
-  Sequences(int heads, int kv_heads, int hd, std::vector<std::pair<int, int>> positions_and_rows) : n_heads(heads), n_kv_heads(kv_heads), head_dim(hd) {
+  Sequences(int heads, int kv_heads, int hd, std::vector<std::pair<int, int>> positions_and_rows)
+      : n_heads(heads), n_kv_heads(kv_heads), head_dim(hd) {
     place = {0, 0, 0, kv_heads, hd};
     place.v_offset = place.head_bytes() * static_cast<size_t>(kv_heads);
     int row = 0;
@@ -164,26 +182,56 @@ struct Sequences {
   void fill(uint32_t seed) const {
     for (const Span& span : spans) {
       const int n = span.first_position + span.n_rows;
-      const auto k = random_floats(static_cast<size_t>(n * n_kv_heads * head_dim), seed++), v = random_floats(k.size(), seed++);
+      const auto k = random_floats(static_cast<size_t>(n * n_kv_heads * head_dim), seed++),
+                 v = random_floats(k.size(), seed++);
       run(reference({Op::kv_store}), KvStoreArgs{k.data(), v.data(), place}, context({{0, n, 0, span.pages}}), {}, 1);
     }
   }
 };
+
+TEST(Ops, KvStore) {
+  for (const int head_dim : {16, 80, 256}) {
+    const Sequences expected(4, 2, head_dim, {{60, 9}, {0, 3}}), actual(4, 2, head_dim, {{60, 9}, {0, 3}});
+    auto k = random_floats(static_cast<size_t>(12 * 2 * head_dim), 1), v = random_floats(k.size(), 2);
+    k[5] = 1e30F;
+    v[7] = -std::numeric_limits<float>::infinity();
+    int n = 0;
+    for (const Kernel& kernel : candidates(Op::kv_store)) {
+      run(reference(kernel.key), KvStoreArgs{k.data(), v.data(), expected.place}, expected.context(expected.spans), {},
+          1);
+      run(kernel, KvStoreArgs{k.data(), v.data(), actual.place}, actual.context(actual.spans), {0, head_dim}, 5);
+      for (size_t i = 0; i < expected.pages_memory.size(); ++i) {
+        EXPECT_TRUE(
+            same_bits(expected.pages_memory[i].data(), actual.pages_memory[i].data(), expected.pages_memory[i].size()))
+            << kernel.name;
+      }
+      ++n;
+    }
+    EXPECT_GT(n, 0);
+  }
+}
 
 TEST(Ops, Attention) {
   const struct {
     int heads, kv_heads, head_dim, window;
     float softcap;
     bool sinks;
-  } shapes[] = {{9, 3, 64, 0, 0, false}, {4, 1, 256, 48, 0, false}, {2, 2, 16, 5, 20.0F, false}, {8, 2, 80, 0, 0, true}, {6, 6, 32, 64, 0, false}};
+  } shapes[] = {{9, 3, 64, 0, 0, false},
+                {4, 1, 256, 48, 0, false},
+                {2, 2, 16, 5, 20.0F, false},
+                {8, 2, 80, 0, 0, true},
+                {6, 6, 32, 64, 0, false}};
   for (const auto& s : shapes) {
-    for (const auto& layout : std::vector<std::vector<std::pair<int, int>>>{{{0, 1}}, {{200, 1}}, {{0, 70}}, {{60, 9}, {0, 3}, {129, 2}}}) {
+    for (const auto& layout :
+         std::vector<std::vector<std::pair<int, int>>>{{{0, 1}}, {{200, 1}}, {{0, 70}}, {{60, 9}, {0, 3}, {129, 2}}}) {
       const Sequences seq(s.heads, s.kv_heads, s.head_dim, layout);
       seq.fill(11);
       const RunContext ctx = seq.context(seq.spans);
-      const auto q = random_floats(static_cast<size_t>(ctx.n_rows * s.heads * s.head_dim), 5), sinks = random_floats(static_cast<size_t>(s.heads), 6);
+      const auto q = random_floats(static_cast<size_t>(ctx.n_rows * s.heads * s.head_dim), 5),
+                 sinks = random_floats(static_cast<size_t>(s.heads), 6);
       compare(Op::attention, q.size(), {}, ctx, {s.heads / s.kv_heads, s.head_dim}, [&](float* out) {
-        return AttentionArgs{q.data(), seq.place, s.heads, s.window, 0.125F, s.softcap, s.sinks ? sinks.data() : nullptr, out};
+        return AttentionArgs{
+            q.data(), seq.place, s.heads, s.window, 0.125F, s.softcap, s.sinks ? sinks.data() : nullptr, out};
       });
     }
   }
@@ -193,23 +241,27 @@ TEST(Ops, Attention) {
 TEST(Ops, AttentionIsSoftmaxOverTheVisibleKeys) {
   const int hd = 16, n = 150, window = 70;
   const Sequences seq(1, 1, hd, {{0, n}});
-  const auto k = random_floats(static_cast<size_t>(n * hd), 1), v = random_floats(static_cast<size_t>(n * hd), 2), q = random_floats(static_cast<size_t>(n * hd), 3);
+  const auto k = random_floats(static_cast<size_t>(n * hd), 1), v = random_floats(static_cast<size_t>(n * hd), 2),
+             q = random_floats(static_cast<size_t>(n * hd), 3);
   const RunContext ctx = seq.context(seq.spans);
   run(reference({Op::kv_store}), KvStoreArgs{k.data(), v.data(), seq.place}, ctx, {}, 1);
   const float sink = 0.7F;
   std::vector<float> out(q.size());
-  run(reference({Op::attention}), AttentionArgs{q.data(), seq.place, 1, window, 0.25F, 0, &sink, out.data()}, ctx, {1, hd}, 1);
+  run(reference({Op::attention}), AttentionArgs{q.data(), seq.place, 1, window, 0.25F, 0, &sink, out.data()}, ctx,
+      {1, hd}, 1);
   for (int i = 0; i < n; ++i) {
     double total = std::exp(static_cast<double>(sink));
     std::vector<double> expected(hd);
     for (int j = std::max(0, i - window + 1); j <= i; ++j) {
       double dot = 0;
-      for (int d = 0; d < hd; ++d) dot += static_cast<double>(q[static_cast<size_t>(i * hd + d)]) * k[static_cast<size_t>(j * hd + d)];
+      for (int d = 0; d < hd; ++d)
+        dot += static_cast<double>(q[static_cast<size_t>(i * hd + d)]) * k[static_cast<size_t>(j * hd + d)];
       const double p = std::exp(0.25 * dot);
       total += p;
       for (int d = 0; d < hd; ++d) expected[static_cast<size_t>(d)] += p * v[static_cast<size_t>(j * hd + d)];
     }
-    for (int d = 0; d < hd; ++d) EXPECT_NEAR(out[static_cast<size_t>(i * hd + d)], expected[static_cast<size_t>(d)] / total, 3e-3) << i;
+    for (int d = 0; d < hd; ++d)
+      EXPECT_NEAR(out[static_cast<size_t>(i * hd + d)], expected[static_cast<size_t>(d)] / total, 3e-3) << i;
   }
 }
 

@@ -66,7 +66,8 @@ void expect_outcome(const Result<Rendered>& result, const Json& outcome) {
   EXPECT_FALSE(result.ok()) << "rendered: " << text_of(result) << "\ninstead of the error: " << outcome["error"];
   const std::string message = outcome["error"].get<std::string>();
   if (result.ok()) return;
-  EXPECT_NE(result.error().message.find(message), std::string::npos) << result.error().message << "\nlacks: " << message;
+  EXPECT_NE(result.error().message.find(message), std::string::npos)
+      << result.error().message << "\nlacks: " << message;
 }
 
 TEST(Jinja, EveryCaseRendersLikeJinja2) {

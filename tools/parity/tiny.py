@@ -8,7 +8,8 @@
 
 Float models (F32) leave no quantization noise, so what remains is rounding: KV in f16, GELU tables, order of sums.
 The control column is the reference against itself with one thing misread (window, rope, softcap, activation, ...): the
-least of these figures and which it was. A comparison that does not show it proves nothing. "quern to peer" is their mutual mean KL.
+least of these figures and which it was. A comparison that does not show it proves nothing.
+"quern to peer" is their mutual mean KL.
 """
 import argparse
 import dataclasses

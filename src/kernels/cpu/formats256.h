@@ -68,7 +68,8 @@ struct Q5_K : Planes<Format::q5_k, 5> {
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
     nibbles256(bytes_at(plane[0] + b * 2048), s, out);
-    for (int g = 0; g < 8; ++g) out[g] = out[g] | bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 512) + g * 64), s, 1, 4);
+    for (int g = 0; g < 8; ++g)
+      out[g] = out[g] | bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 512) + g * 64), s, 1, 4);
   }
   QUERN_FN void sub_scales(int64_t b, i32x16* out) const { six_bit_subs(bytes_at(plane[2] + b * 192), out, nullptr); }
   QUERN_FN void sub_minima(int64_t b, i32x16* out) const { six_bit_subs(bytes_at(plane[2] + b * 192), nullptr, out); }
@@ -87,10 +88,13 @@ struct Q6_K : Planes<Format::q6_k, 4> {
     const u8* low = bytes_at(plane[0] + b * 2048) + (half * 16 + quarter % 2 * 8) * 64;
     const u8* high = bytes_at(plane[1] + b * 1024) + half * 8 * 64;
     for (int g = 0; g < 8; ++g) {
-      out[g] = bits_of_bytes(u8x64::load(low + g * 64), quarter / 2 * 4, 4, 0) | bits_of_bytes(u8x64::load(high + g * 64), quarter * 2, 2, 4);
+      out[g] = bits_of_bytes(u8x64::load(low + g * 64), quarter / 2 * 4, 4, 0) |
+               bits_of_bytes(u8x64::load(high + g * 64), quarter * 2, 2, 4);
     }
   }
-  QUERN_FN void sub_scales(int64_t b, i32x16* out) const { widen_subs<16>(reinterpret_cast<const i8*>(plane[2] + b * 256), out); }
+  QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
+    widen_subs<16>(reinterpret_cast<const i8*>(plane[2] + b * 256), out);
+  }
   QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[3] + b * 32)); }
 };
 
@@ -104,13 +108,15 @@ struct Q3_K : Planes<Format::q3_k, 4> {
     const u8* low = bytes_at(plane[0] + b * 1024) + s / 4 * 8 * 64;
     const u8* high = bytes_at(plane[1] + b * 512);
     for (int g = 0; g < 8; ++g) {
-      out[g] = bits_of_bytes(u8x64::load(low + g * 64), s % 4 * 2, 2, 0) | bits_of_bytes(u8x64::load(high + g * 64), s, 1, 2);
+      out[g] = bits_of_bytes(u8x64::load(low + g * 64), s % 4 * 2, 2, 0) |
+               bits_of_bytes(u8x64::load(high + g * 64), s, 1, 2);
     }
   }
   // Sub-scale j: low four bits in a nibble of byte j % 8, the upper two in byte 8 + j % 4.
   QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
     const u8* s = bytes_at(plane[2] + b * 192);
-    const u8x64 low0 = u8x64::load(s), low1 = u8x64::load(s + 64), high = u8x64::load(s + 128), middle = u8x64::broadcast(32);
+    const u8x64 low0 = u8x64::load(s), low1 = u8x64::load(s + 64), high = u8x64::load(s + 128),
+                middle = u8x64::broadcast(32);
     i8 all[256];
     as<i8>((bits_of_bytes(low0, 0, 4, 0) | bits_of_bytes(high, 0, 2, 4)) - middle).store(all);
     as<i8>((bits_of_bytes(low1, 0, 4, 0) | bits_of_bytes(high, 2, 2, 4)) - middle).store(all + 64);
@@ -133,7 +139,8 @@ struct Q2_K : Planes<Format::q2_k, 4> {
   }
   QUERN_FN void subs(int64_t b, int first_bit, i32x16* out) const {
     u8 all[256];
-    for (int j = 0; j < 4; ++j) bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 256) + 64 * j), first_bit, 4, 0).store(all + 64 * j);
+    for (int j = 0; j < 4; ++j)
+      bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 256) + 64 * j), first_bit, 4, 0).store(all + 64 * j);
     widen_subs<16>(all, out);
   }
   QUERN_FN void sub_scales(int64_t b, i32x16* out) const { subs(b, 0, out); }

@@ -11,8 +11,12 @@ namespace quern::kernels::QUERN_ISA {
 
 using format::Format;
 
-QUERN_FN const u8* bytes_at(const std::byte* p) { return reinterpret_cast<const u8*>(p); }
-QUERN_FN const u16* halves_at(const std::byte* p) { return reinterpret_cast<const u16*>(p); }
+QUERN_FN const u8* bytes_at(const std::byte* p) {
+  return reinterpret_cast<const u8*>(p);
+}
+QUERN_FN const u16* halves_at(const std::byte* p) {
+  return reinterpret_cast<const u16*>(p);
+}
 
 // Codes as two nibbles a byte: byte j of a row holds weight j low and weight j + 16 high.
 QUERN_FN void nibbles(const u8* q, u8x64 out[8]) {
