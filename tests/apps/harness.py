@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -115,6 +116,15 @@ class Terminal:
                 raise AssertionError(f"ended before {pattern!r}: {self.seen!r}")
             self.seen += data.decode(errors="replace")
             self.all += data.decode(errors="replace")
+
+    def wait_for_prompt(self):
+        """A prompt, and the line editor ready behind it (it shows the prompt a moment before it takes the keys over)."""
+        self.wait_for("> ")
+        end = time.monotonic() + 30
+        while termios.tcgetattr(self.fd)[3] & termios.ICANON:
+            if time.monotonic() > end:
+                raise AssertionError("the line editor does not take over")
+            time.sleep(0.01)
 
     def type(self, text):
         os.write(self.fd, text.encode())
