@@ -64,6 +64,7 @@ QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, in
     acc[t] = f32x16::zero();
   }
   for (int64_t b = 0; b < n_blocks; ++b) {
+    prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
     i32x16 scales[kSubs<F>], minima[kSubs<F>], sum[kTokens], min_sum[kTokens];
     f.sub_scales(b, scales);
     if constexpr (F::kMin) f.sub_minima(b, minima);

@@ -21,6 +21,7 @@ QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, in
     acc[t] = f32x16::zero();
   }
   for (int64_t b = 0; b < n_blocks; ++b) {
+    prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
     lat<typename F::Code, 64> codes[8];
     f.codes(b, codes);
     const f32x16 d = f.scale(b);
