@@ -113,7 +113,8 @@ def stage_release(stage):
 def stage_asan(stage):
     stage.configure("asan")
     stage.ninja("asan")
-    stage.ctest("asan", env={"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1", "UBSAN_OPTIONS": "print_stacktrace=1"})
+    stage.ctest("asan", env={"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1", "UBSAN_OPTIONS": "print_stacktrace=1",
+                             "LSAN_OPTIONS": f"suppressions={ROOT / 'tools' / 'lsan.supp'}:print_suppressions=0"})
 
 
 def stage_tsan(stage):
