@@ -27,7 +27,8 @@ class Chat {
     raw_ = context_.options.flag("raw") || engine_->chat_template() == nullptr;
   }
 
-  void run() {
+  void run(bool greets) {
+    if (greets) context_.notice("/help lists commands, Ctrl-D leaves");
     while (!done_) {
       const auto message = next_message();
       if (!message) return;
@@ -78,14 +79,14 @@ class Chat {
   void answer() {
     const auto ids = conversation_ids(*engine_, conversation_.turns(), raw_);
     if (!ids.ok()) return give_back(ids.error());
-    Interrupt interrupt;
+    interrupt_.reset();
     std::string text;
     const auto show = [&](std::string_view piece) {
       text += piece;
       return context_.out.write(piece) && context_.out.flush();
     };
     auto stats = engine::generate(*engine_, *session_, *ids, sampler_options(context_.options),
-                                  static_cast<int>(context_.options.integer("max-tokens")), show, interrupt.flag());
+                                  static_cast<int>(context_.options.integer("max-tokens")), show, interrupt_.flag());
     if (!stats.ok()) return give_back(stats.error());
     if (text.empty() || text.back() != '\n') context_.out.write("\n");
     if (!context_.out.flush()) done_ = true;
@@ -173,6 +174,7 @@ class Chat {
   std::shared_ptr<engine::Engine> engine_;
   std::unique_ptr<engine::Session> session_;
   std::unique_ptr<LineReader> reader_;
+  Interrupt interrupt_{Interrupt::Again::nothing};  // for the whole chat: no Ctrl-C ends it
   Conversation conversation_;
   std::optional<engine::GenerateStats> last_;
   bool raw_ = false, multiline_ = false, done_ = false;
@@ -212,14 +214,14 @@ int run_chat(Context& context) {
                    "); each message continues the text as it is");
   }
   std::unique_ptr<LineReader> reader;
-  if (::isatty(0) == 1 && ::isatty(2) == 1) {
+  const bool on_terminal = ::isatty(0) == 1 && ::isatty(2) == 1;
+  if (on_terminal) {
     const auto cache = cache_directory(context.options.text("cache"));
     reader = make_editing_reader(cache.ok() ? *cache + "/chat_history" : "", may_use_attributes());
-    context.notice("/help lists commands, Ctrl-D leaves");
   } else {
     reader = make_plain_reader();
   }
-  Chat(context, *engine, *std::move(session), std::move(reader)).run();
+  Chat(context, *engine, *std::move(session), std::move(reader)).run(on_terminal);
   return 0;
 }
 

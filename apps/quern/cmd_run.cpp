@@ -30,7 +30,7 @@ Result<Answer> answer(const Context& context, engine::Engine& engine, const std:
   QUERN_TRY(const auto ids, conversation_ids(engine, conversation.turns(), options.flag("raw")));
   if (ids.empty()) return Error{Status::invalid_argument, "the prompt has no tokens"};
   QUERN_TRY(const auto session, engine.new_session());
-  const Interrupt interrupt;
+  const Interrupt interrupt(Interrupt::Again::ends_program);
   bool ends_line = false;
   const auto show = [&](std::string_view text) {
     ends_line = !text.empty() && text.back() == '\n';

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file_io.h"
-#include "token/chat.h"
 #include "token/tokenizer.h"
 
 namespace quern::apps {
@@ -69,9 +68,7 @@ Result<std::vector<int32_t>> conversation_ids(engine::Engine& engine, const std:
     options.add_special = options.parse_special = true;
     return tokenizer.encode(text, options);
   }
-  std::vector<token::ChatMessage> messages;
-  for (const Turn& turn : turns) messages.push_back({turn.role, turn.content});
-  return engine.chat_template()->encode(messages, tokenizer);
+  return engine::chat_prompt(engine, turns);
 }
 
 std::string stats_line(const engine::GenerateStats& stats) {

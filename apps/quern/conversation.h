@@ -6,14 +6,11 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "engine/prompt.h"
 
 namespace quern::apps {
 
-struct Turn {
-  std::string role;  // "system", "user", "assistant"
-  std::string content;
-  bool operator==(const Turn&) const = default;
-};
+using engine::Turn;
 
 class Conversation {
  public:

@@ -9,18 +9,20 @@ namespace {
 
 // A signal handler can reach nothing but a static.
 std::atomic<bool> g_interrupted{false};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<bool> g_again_ends{true};    // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 extern "C" void on_interrupt(int) {
-  if (!g_interrupted.exchange(true)) return;
+  if (!g_interrupted.exchange(true) || !g_again_ends) return;
   std::signal(SIGINT, SIG_DFL);
   ::raise(SIGINT);
 }
 
 }  // namespace
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt(Again again) {
   g_interrupted = false;
+  g_again_ends = again == Again::ends_program;
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   sigemptyset(&action.sa_mask);

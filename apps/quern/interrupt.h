@@ -1,4 +1,4 @@
-// Ctrl-C as a flag while a model answers; a second one, before the flag is taken down, ends the program.
+// Ctrl-C as a flag that a running answer looks at.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,9 @@ namespace quern::apps {
 // While one lives, SIGINT sets flag(). At most one at a time.
 class Interrupt {
  public:
-  Interrupt();
+  // again: what a second Ctrl-C does before reset() takes the flag down.
+  enum class Again { ends_program, nothing };
+  explicit Interrupt(Again again);
   ~Interrupt();  // what SIGINT did before, it does again
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;

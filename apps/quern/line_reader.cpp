@@ -2,6 +2,7 @@
 
 #include <histedit.h>
 
+#include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <cstring>
@@ -46,9 +47,11 @@ class EditingReader : public LineReader {
     prompt_ = bold_ ? std::string{kEscape} + "\x1b[1m" + kEscape + text + kEscape + "\x1b[0m" + kEscape : text;
     gave_up_ = false;
     int n = 0;
+    errno = 0;
     const char* line = el_gets(editor_, &n);
+    // Ctrl-C as a key, or as a signal just before the keys were taken over.
+    if (gave_up_ || (line == nullptr && n < 0 && errno == EINTR)) return std::string();
     if (line == nullptr || n <= 0) return std::nullopt;
-    if (gave_up_) return std::string();
     std::string out(line, static_cast<size_t>(n));
     while (!out.empty() && (out.back() == '\n' || out.back() == '\r')) out.pop_back();
     if (!out.empty()) remember(out);

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "apps/quern/inputs.h"
+#include "engine/prompt.h"
 #include "model/model.h"
-#include "token/chat.h"
 
 namespace quern::apps {
 namespace {
@@ -42,7 +42,7 @@ std::vector<SupportRow> check_support(const file::GgufFile& file) {
   if (file.find("tokenizer.chat_template") == nullptr) {
     rows.push_back({"chat template", "", false, "the file has none"});
   } else if (tokenizer.ok()) {
-    rows.push_back(tried("chat template", "Jinja", token::ChatTemplate::from_gguf(file, **tokenizer)));
+    rows.push_back(tried("chat template", "Jinja", engine::chat_template_of(file, **tokenizer)));
   }
   return rows;
 }

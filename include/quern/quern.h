@@ -40,7 +40,7 @@ typedef struct quern_engine_options {
 } quern_engine_options;
 
 typedef struct quern_sampling {
-  size_t size; /* sizeof(quern_sampling), set by quern_sampling_defaults */
+  size_t size;       /* sizeof(quern_sampling), set by quern_sampling_defaults */
   float temperature; /* 0: greedy */
   int32_t top_k;     /* 0: off */
   float top_p, min_p;
@@ -68,12 +68,16 @@ int32_t quern_engine_n_vocab(const quern_engine* engine);
 int32_t quern_engine_n_ctx(const quern_engine* engine);
 
 /* Text to ids. *n holds the room in ids on entry and the number needed on return; QUERN_LIMIT_EXCEEDED when it does not
- * fit (ids may be NULL with *n = 0 to ask). special: recognise control tokens in the text and add those the model wants. */
-quern_status quern_tokenize(const quern_engine* engine, const char* text, size_t bytes, bool special, int32_t* ids, size_t* n);
+ * fit (ids may be NULL with *n = 0 to ask). special: recognise control tokens in the text and add those the model
+ * wants. */
+quern_status quern_tokenize(const quern_engine* engine, const char* text, size_t bytes, bool special, int32_t* ids,
+                            size_t* n);
 /* Ids to bytes, same convention for *bytes. No terminating zero is written. */
 quern_status quern_detokenize(const quern_engine* engine, const int32_t* ids, size_t n, char* text, size_t* bytes);
-/* A conversation to ids through the model's chat template, ready for the assistant's answer. Control tokens in content stay text. */
-quern_status quern_chat_tokens(const quern_engine* engine, const quern_message* messages, size_t n_messages, int32_t* ids, size_t* n);
+/* A conversation to ids through the model's chat template, ready for the assistant's answer. Control tokens in content
+ * stay text. */
+quern_status quern_chat_tokens(const quern_engine* engine, const quern_message* messages, size_t n_messages,
+                               int32_t* ids, size_t* n);
 
 quern_status quern_session_new(quern_engine* engine, quern_session** out);
 void quern_session_free(quern_session* session);

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "engine/prompt.h"
 #include "quern/quern.h"
-#include "token/chat.h"
 #include "token/sampler.h"
 #include "token/tokenizer.h"
 
@@ -261,17 +261,13 @@ quern_status quern_chat_tokens(const quern_engine* engine, const quern_message* 
     if (engine == nullptr) return null_argument("engine");
     if (messages == nullptr && n_messages > 0) return null_argument("messages");
     QUERN_TRY_VOID(check_list(ids, n));
-    const token::ChatTemplate* chat = engine->engine->chat_template();
-    if (chat == nullptr)
-      return Error{Status::unsupported,
-                   "the model has no usable chat template: " + engine->engine->chat_template_error()};
-    std::vector<token::ChatMessage> turns;
+    std::vector<Turn> turns;
     for (size_t i = 0; i < n_messages; ++i) {
       if (messages[i].role == nullptr || messages[i].content == nullptr)
         return null_argument("a message's role or content");
       turns.push_back({messages[i].role, messages[i].content});
     }
-    QUERN_TRY(const auto encoded, chat->encode(turns, engine->engine->tokenizer()));
+    QUERN_TRY(const auto encoded, chat_prompt(*engine->engine, turns));
     return give<int32_t>(encoded, ids, n, "ids");
   });
 }

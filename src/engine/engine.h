@@ -88,7 +88,7 @@ class Session {
   // Evaluates tokens from an empty timeline and hands over the logits of every position, in order, some rows at a time.
   using RowsFn = std::function<Result<void>(int first_position, int n_rows, std::span<const float> logits)>;
   virtual Result<void> logits_of_all(std::span<const int32_t> tokens, const RowsFn& rows) = 0;
-  virtual int n_past() const = 0;  // positions evaluated
+  virtual int n_past() const = 0;    // positions evaluated
   virtual int n_reused() const = 0;  // of the last sync, positions that were not evaluated again
   // Drops everything after the first n positions.
   virtual void truncate(int n) = 0;
@@ -97,9 +97,9 @@ class Session {
 enum class StopReason { eog, max_tokens, context_full, cancelled, callback };
 
 struct GenerateStats {
-  int n_prompt = 0;       // tokens of the prompt
-  int n_reused = 0;       // of them, not evaluated again
-  int n_generated = 0;    // tokens produced
+  int n_prompt = 0;     // tokens of the prompt
+  int n_reused = 0;     // of them, not evaluated again
+  int n_generated = 0;  // tokens produced
   double prompt_seconds = 0;
   double decode_seconds = 0;
   StopReason stop = StopReason::eog;

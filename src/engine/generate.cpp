@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "engine/engine.h"
+#include "token/detokenizer.h"
 #include "token/sampler.h"
 #include "token/tokenizer.h"
 
@@ -10,7 +11,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Ids that depend on nothing and repeat no prefix of another run.
 std::vector<int32_t> bench_tokens(int n) {
@@ -21,8 +24,9 @@ std::vector<int32_t> bench_tokens(int n) {
 
 }  // namespace
 
-Result<GenerateStats> generate(Engine& engine, Session& session, std::span<const int32_t> prompt, const token::SamplerOptions& sampling,
-                               int max_tokens, const std::function<bool(std::string_view)>& on_text, const std::atomic<bool>* cancel) {
+Result<GenerateStats> generate(Engine& engine, Session& session, std::span<const int32_t> prompt,
+                               const token::SamplerOptions& sampling, int max_tokens,
+                               const std::function<bool(std::string_view)>& on_text, const std::atomic<bool>* cancel) {
   GenerateStats stats;
   stats.n_prompt = static_cast<int>(prompt.size());
   Clock::time_point start = Clock::now();
@@ -81,7 +85,8 @@ Result<double> time_decode(Session& session, int n_gen, int n_depth) {
   session.truncate(0);
   if (n_depth > 0) QUERN_TRY_VOID(session.sync(std::span(tokens).first(static_cast<size_t>(n_depth))));
   const Clock::time_point start = Clock::now();
-  for (int i = 1; i <= n_gen; ++i) QUERN_TRY_VOID(session.sync(std::span(tokens).first(static_cast<size_t>(n_depth + i))));
+  for (int i = 1; i <= n_gen; ++i)
+    QUERN_TRY_VOID(session.sync(std::span(tokens).first(static_cast<size_t>(n_depth + i))));
   return seconds_since(start);
 }
 

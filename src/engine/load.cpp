@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/topology.h"
+#include "engine/prompt.h"
 #include "engine/state.h"
 
 namespace quern::engine {
@@ -16,7 +17,8 @@ Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa) {
   *isa = cpu.best;
   if (!wanted.empty() && wanted != "auto") {
     QUERN_TRY(*isa, parse_isa(wanted));
-    if (!cpu.supports(*isa)) return Error{Status::unsupported, "this processor cannot run the instruction set '" + wanted + "'"};
+    if (!cpu.supports(*isa))
+      return Error{Status::unsupported, "this processor cannot run the instruction set '" + wanted + "'"};
   }
   // A tier may fall back on the generic one, never on another vector tier: what was asked for is what runs.
   return (1U << static_cast<int>(Isa::generic)) | (1U << static_cast<int>(*isa));
@@ -24,12 +26,12 @@ Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa) {
 
 Result<void> load_text(Engine::State& s) {
   QUERN_TRY(token::VocabData vocab, token::vocab_from_gguf(s.file));
-  QUERN_TRY(s.tokenizer, token::Tokenizer::create(std::move(vocab)));
+  QUERN_TRY(s.tokenizer, token::Tokenizer::create(vocab));
   if (s.tokenizer->size() > s.model->spec.n_vocab) {
     return Error{Status::invalid_file, s.file.path() + ": the tokenizer has " + std::to_string(s.tokenizer->size()) +
                                            " tokens and the model only " + std::to_string(s.model->spec.n_vocab)};
   }
-  auto chat = token::ChatTemplate::from_gguf(s.file, *s.tokenizer);
+  auto chat = chat_template_of(s.file, *s.tokenizer);
   if (chat.ok()) {
     s.chat.emplace(std::move(*chat));
   } else {
@@ -42,11 +44,15 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options, uint3
   const struct {
     plan::Plan* plan;
     int rows, outputs;
-  } wanted[] = {{&s.decode, 1, 1}, {&s.few, kernels::kFewRows, 1}, {&s.prefill, s.n_chunk, 1}, {&s.all, kAllOutputs, kAllOutputs}};
+  } wanted[] = {{&s.decode, 1, 1},
+                {&s.few, kernels::kFewRows, 1},
+                {&s.prefill, s.n_chunk, 1},
+                {&s.all, kAllOutputs, kAllOutputs}};
   size_t arena = 0, scratch = 0;
   for (const bool measure : {true, false}) {
     for (const auto& w : wanted) {
-      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights, {w.rows, w.outputs, isa_mask, options.no_fuse}, s.arena.data()));
+      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights,
+                                       {w.rows, w.outputs, isa_mask, options.no_fuse}, s.arena.data()));
       arena = std::max(arena, w.plan->arena_bytes);
       scratch = std::max(scratch, w.plan->scratch_bytes);
     }
@@ -76,7 +82,8 @@ Result<std::unique_ptr<Engine::State>> load_state(const std::string& path, const
     const file::Tensor* tensor = s->file.find_tensor(weight.name);
     if (&weight != embd && tensor != nullptr) s->file.release(*tensor);
   };
-  QUERN_TRY(s->weights, exec::WeightStore::pack(plan::pack_requests(*s->model, isa_mask), *s->team, options.progress, source_done));
+  QUERN_TRY(s->weights,
+            exec::WeightStore::pack(plan::pack_requests(*s->model, isa_mask), *s->team, options.progress, source_done));
   QUERN_TRY_VOID(compile_plans(*s, options, isa_mask));
   s->kv_pool = std::make_unique<exec::KvPool>(s->kv_layout);
   return s;
@@ -96,15 +103,33 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
   }
 }
 
-const file::GgufFile& Engine::file() const { return state_->file; }
-const model::Model& Engine::model() const { return *state_->model; }
-const token::Tokenizer& Engine::tokenizer() const { return *state_->tokenizer; }
-const token::ChatTemplate* Engine::chat_template() const { return state_->chat ? &*state_->chat : nullptr; }
-const std::string& Engine::chat_template_error() const { return state_->chat_error; }
-int Engine::n_threads() const { return state_->team->size(); }
-int Engine::n_vocab() const { return state_->model->spec.n_vocab; }
-int Engine::n_ctx() const { return state_->n_ctx; }
-Isa Engine::isa() const { return state_->isa; }
+const file::GgufFile& Engine::file() const {
+  return state_->file;
+}
+const model::Model& Engine::model() const {
+  return *state_->model;
+}
+const token::Tokenizer& Engine::tokenizer() const {
+  return *state_->tokenizer;
+}
+const token::ChatTemplate* Engine::chat_template() const {
+  return state_->chat ? &*state_->chat : nullptr;
+}
+const std::string& Engine::chat_template_error() const {
+  return state_->chat_error;
+}
+int Engine::n_threads() const {
+  return state_->team->size();
+}
+int Engine::n_vocab() const {
+  return state_->model->spec.n_vocab;
+}
+int Engine::n_ctx() const {
+  return state_->n_ctx;
+}
+Isa Engine::isa() const {
+  return state_->isa;
+}
 
 std::string Engine::plan_text() const {
   return plan::to_text(state_->decode) + "\n" + plan::to_text(state_->few) + "\n" + plan::to_text(state_->prefill);

@@ -69,12 +69,13 @@ class SessionImpl final : public Session {
   Result<void> check(std::span<const int32_t> tokens) const {
     if (tokens.empty()) return Error{Status::invalid_argument, "no tokens to evaluate"};
     if (tokens.size() > static_cast<size_t>(s_.n_ctx)) {
-      return Error{Status::limit_exceeded, std::to_string(tokens.size()) + " tokens do not fit the context of " + std::to_string(s_.n_ctx) +
-                                               "; a larger one can be asked for with -c"};
+      return Error{Status::limit_exceeded, std::to_string(tokens.size()) + " tokens do not fit the context of " +
+                                               std::to_string(s_.n_ctx) + "; a larger one can be asked for with -c"};
     }
     for (const int32_t id : tokens) {
       if (id < 0 || id >= s_.model->spec.n_vocab) {
-        return Error{Status::invalid_argument, "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(s_.model->spec.n_vocab)};
+        return Error{Status::invalid_argument, "token id " + std::to_string(id) + " is outside the vocabulary of " +
+                                                   std::to_string(s_.model->spec.n_vocab)};
       }
     }
     return {};
@@ -100,6 +101,8 @@ class SessionImpl final : public Session {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Engine::new_session() { return std::unique_ptr<Session>(new SessionImpl(*state_)); }
+Result<std::unique_ptr<Session>> Engine::new_session() {
+  return std::unique_ptr<Session>(new SessionImpl(*state_));
+}
 
 }  // namespace quern::engine

@@ -38,7 +38,9 @@ struct Engine::State {
 
   explicit State(file::GgufFile f) : file(std::move(f)) {}
   // The plan for a run of so many rows that wants the last row's logits or none.
-  const plan::Plan& plan_for(int n_rows) const { return n_rows == 1 ? decode : n_rows <= kernels::kFewRows ? few : prefill; }
+  const plan::Plan& plan_for(int n_rows) const {
+    return n_rows == 1 ? decode : n_rows <= kernels::kFewRows ? few : prefill;
+  }
 };
 
 }  // namespace quern::engine

@@ -23,7 +23,9 @@ Result<std::byte*> KvPool::take(size_t kind) {
 
 KvTable::KvTable(KvPool& pool) : pool_(pool), tables_(pool.layout().kinds.size()), heads_(tables_.size(), nullptr) {}
 
-KvTable::~KvTable() { clear(); }
+KvTable::~KvTable() {
+  clear();
+}
 
 void KvTable::clear() {
   for (size_t kind = 0; kind < tables_.size(); ++kind) {

@@ -35,7 +35,8 @@ class KvTable {
   KvTable(const KvTable&) = delete;
   KvTable& operator=(const KvTable&) = delete;
 
-  // Makes room for positions [0, n), and drops what is out of every later position's sight when evaluation goes on at n0.
+  // Makes room for positions [0, n), and drops what is out of every later position's sight when evaluation goes on at
+  // n0.
   Result<void> prepare(int n0, int n);
   // The smallest number of positions that the sequence can be cut back to and still go on (0 always works too).
   int earliest_rollback() const { return earliest_; }
@@ -45,8 +46,8 @@ class KvTable {
 
  private:
   KvPool& pool_;
-  std::vector<std::vector<std::byte*>> tables_;      // [kind][page]
-  std::vector<std::byte* const*> heads_;             // [kind] -> tables_[kind].data()
+  std::vector<std::vector<std::byte*>> tables_;  // [kind][page]
+  std::vector<std::byte* const*> heads_;         // [kind] -> tables_[kind].data()
   int earliest_ = 0;
 };
 

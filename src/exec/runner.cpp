@@ -11,7 +11,8 @@ Result<Runner> Runner::create(Team& team, size_t scratch_bytes) {
 }
 
 void Runner::run(const plan::Plan& plan, const kernels::RunContext& ctx) {
-  QUERN_CHECK(ctx.n_rows <= plan.options.max_rows && ctx.n_out <= plan.options.max_outputs && plan.scratch_bytes <= scratch_bytes_);
+  QUERN_CHECK(ctx.n_rows <= plan.options.max_rows && ctx.n_out <= plan.options.max_outputs &&
+              plan.scratch_bytes <= scratch_bytes_);
   team_->run([&](int thread) {
     const kernels::Worker worker{thread, team_->size(), scratch_.data() + scratch_bytes_ * static_cast<size_t>(thread)};
     for (const plan::Step& step : plan.steps) {

@@ -14,7 +14,8 @@ Result<std::unique_ptr<WeightStore>> WeightStore::pack(const std::vector<plan::P
   size_t offset = 0;
   for (const plan::PackRequest& request : requests) {
     std::byte* out = store->memory_.data() + offset;
-    const kernels::RepackArgs args{request.weight->format, request.weight->data, request.weight->rows, request.weight->cols, out};
+    const kernels::RepackArgs args{request.weight->format, request.weight->data, request.weight->rows,
+                                   request.weight->cols, out};
     team.run([&](int thread) { request.kernel->fn(&args, {}, {thread, team.size(), nullptr}); });
     store->packed_[{request.weight->data, request.layout}] = out;
     offset += align_up(request.bytes, kCacheLine);

@@ -43,13 +43,13 @@ Result<GgufFile> GgufFile::open(const std::string& path) {
   }
 }
 
-Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string name) {
+Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, const std::string& name) {
   try {
     GgufFile file;
     std::vector<ParsedFile> parsed;
     QUERN_TRY(ParsedFile one, parse_gguf(bytes, name));
     parsed.push_back(std::move(one));
-    file.shards_.push_back({std::move(name), MappedFile(), bytes.size()});
+    file.shards_.push_back({name, MappedFile(), bytes.size()});
     QUERN_TRY_VOID(file.adopt(std::move(parsed)));
     return file;
   } catch (const std::exception&) {

@@ -21,7 +21,7 @@ class GgufFile {
   // X-00001-of-00003.gguf. Metadata is that of the first shard.
   static Result<GgufFile> open(const std::string& path);
   // Reads one file from memory, which must outlive the result. split.* keys have no effect. `name`: for messages.
-  static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string name);
+  static Result<GgufFile> parse(std::span<const std::byte> bytes, const std::string& name);
 
   const std::string& path() const { return shards_.front().path; }  // of the first shard
   std::vector<std::string> shard_paths() const;

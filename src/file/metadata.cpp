@@ -32,10 +32,10 @@ Error wrong_type(const std::string& source, std::string_view key, const std::str
 
 }  // namespace
 
-Result<Metadata> Metadata::create(std::string source, std::vector<MetaEntry> entries) {
+Result<Metadata> Metadata::create(const std::string& source, std::vector<MetaEntry> entries) {
   try {
     Metadata metadata;
-    metadata.source_ = std::move(source);
+    metadata.source_ = source;
     metadata.entries_ = std::move(entries);
     std::vector<std::string_view> keys;
     keys.reserve(metadata.entries_.size());
@@ -45,7 +45,7 @@ Result<Metadata> Metadata::create(std::string source, std::vector<MetaEntry> ent
     }
     return metadata;
   } catch (const std::exception&) {
-    return Error{Status::out_of_memory, "out of memory while indexing a file's metadata"};
+    return Error{Status::out_of_memory, source + ": out of memory while indexing its metadata"};
   }
 }
 

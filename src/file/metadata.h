@@ -24,7 +24,7 @@ class Metadata {
  public:
   Metadata() = default;
   // `source` names the file in messages. Two entries of one key are an error, as is running out of memory.
-  static Result<Metadata> create(std::string source, std::vector<MetaEntry> entries);
+  static Result<Metadata> create(const std::string& source, std::vector<MetaEntry> entries);
 
   const std::string& source() const { return source_; }
   std::span<const MetaEntry> entries() const { return entries_; }  // in file order

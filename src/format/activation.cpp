@@ -16,8 +16,21 @@ size_t round_up_64(size_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
+// The squared error of rounding to multiples of 1 / inverse, in units of its square.
+float squared_error(const float* x /*[block]*/, size_t block, float inverse) {
+  float partial[16] = {};
+  for (size_t i = 0; i < block; ++i) {
+    const float scaled = x[i] * inverse, r = scaled - std::nearbyint(scaled);
+    partial[i % 16] = partial[i % 16] + r * r;
+  }
+  for (int half = 8; half >= 1; half /= 2) {
+    for (int i = 0; i < half; ++i) partial[i] = partial[i] + partial[i + half];
+  }
+  return partial[0];
+}
+
 // Returns d.
-float quantize_block(const float* x /*[block]*/, size_t block, int8_t* q /*[block]*/) {
+float quantize_block(const float* x, size_t block, int8_t* q /*[block]*/) {
   uint32_t amax_bits = 0;
   for (size_t i = 0; i < block; ++i) amax_bits = std::max(amax_bits, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
   const bool finite = amax_bits < 0x7f800000u;
@@ -26,9 +39,17 @@ float quantize_block(const float* x /*[block]*/, size_t block, int8_t* q /*[bloc
     std::memset(q, 0, block);
     return finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
   }
-  const float inverse = 127.0f / amax;
+  float least = std::numeric_limits<float>::infinity(), best = 127.0f;
+  for (int k = 0; k < kStepCount; ++k) {
+    const float m = static_cast<float>(127 - k), error = squared_error(x, block, m / amax) * kStepWeights[k];
+    if (error < least) {
+      least = error;
+      best = m;
+    }
+  }
+  const float inverse = best / amax;
   for (size_t i = 0; i < block; ++i) q[i] = static_cast<int8_t>(std::nearbyint(x[i] * inverse));
-  return amax / 127.0f;
+  return amax / best;
 }
 
 int32_t sum_codes(const int8_t* q /*[n]*/, size_t n) {

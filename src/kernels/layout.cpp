@@ -42,7 +42,8 @@ size_t plane_offset(format::Format format, int64_t n_cols, int field) {
   QUERN_CHECK(field < list.n);
   const size_t n_blocks = static_cast<size_t>(n_cols) / format::format_info(format).block_weights;
   size_t offset = 0;
-  for (int f = 0; f < field; ++f) offset += n_blocks * static_cast<size_t>(list.fields[static_cast<size_t>(f)].bytes) * kPanelRows;
+  for (int f = 0; f < field; ++f)
+    offset += n_blocks * static_cast<size_t>(list.fields[static_cast<size_t>(f)].bytes) * kPanelRows;
   return offset;
 }
 

@@ -1,9 +1,9 @@
-// Packed weight layouts. x16: rows in groups of 16, so that a vector lane is a row and no dot product needs a horizontal
-// sum. Within a group (a panel) the fields of the disk blocks lie in planes, one after another, each plane running over
-// all blocks of the row: codes, high bits, sub-scales, scales. Within a block's field the 16 rows interleave granule by
-// granule: granule 4 for codes puts 4 consecutive weights of each row side by side (16 rows x 4 bytes = one 64-byte
-// vector, what a 4-wide integer dot wants); granule 2 for f16 scales; 1 for byte scales.
-// It is a permutation of the disk bytes (Q5_0 and Q5_1 also transpose their 32 high bits), so decode reads no byte more.
+// Packed weight layouts. x16: rows in groups of 16, so that a vector lane is a row and no dot product needs a
+// horizontal sum. Within a group (a panel) the fields of the disk blocks lie in planes, one after another, each plane
+// running over all blocks of the row: codes, high bits, sub-scales, scales. Within a block's field the 16 rows
+// interleave granule by granule: granule 4 for codes puts 4 consecutive weights of each row side by side (16 rows x 4
+// bytes = one 64-byte vector, what a 4-wide integer dot wants); granule 2 for f16 scales; 1 for byte scales. It is a
+// permutation of the disk bytes (Q5_0 and Q5_1 also transpose their 32 high bits), so decode reads no byte more.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// The vocabulary of computation: one argument struct per op, for every backend alike. Plain data, bound once when a plan
-// is compiled; what changes from run to run (rows, positions, sequences) comes in RunContext.
+// The vocabulary of computation: one argument struct per op, for every backend alike. Plain data, bound once when a
+// plan is compiled; what changes from run to run (rows, positions, sequences) comes in RunContext.
 //
 // Shapes are row-major; a "row" is one token unless said otherwise. n_rows below is the number of rows of the run.
 #pragma once
@@ -22,7 +22,19 @@ enum class Layout : uint8_t {
 };
 
 enum class Op : uint8_t {
-  embed, rope_table, rms_norm, quantize, matmul, add, head_norm, rope, kv_store, attention, act_mul, softcap, repack,
+  embed,
+  rope_table,
+  rms_norm,
+  quantize,
+  matmul,
+  add,
+  head_norm,
+  rope,
+  kv_store,
+  attention,
+  act_mul,
+  softcap,
+  repack,
 };
 inline constexpr int kOpCount = 13;
 
@@ -38,7 +50,8 @@ inline constexpr int kFewRows = 8;
 // Rows that a step works on: every token of the run, or only those whose logits are wanted.
 enum class RowSet : uint8_t { tokens, outputs };
 
-// Positions of keys and values come in pages of this many; attention walks them in chunks of one page (docs/NUMERICS.md).
+// Positions of keys and values come in pages of this many; attention walks them in chunks of one page
+// (docs/NUMERICS.md).
 inline constexpr int kPagePositions = 64;
 
 // Consecutive rows of one sequence.
@@ -72,9 +85,13 @@ struct Range {
   int64_t begin, end;
 };
 // The thread's share of n units: contiguous, sizes differ by at most one.
-inline Range share(int64_t n, const Worker& w) { return {n * w.thread / w.n_threads, n * (w.thread + 1) / w.n_threads}; }
+inline Range share(int64_t n, const Worker& w) {
+  return {n * w.thread / w.n_threads, n * (w.thread + 1) / w.n_threads};
+}
 
-inline int row_count(const RunContext& ctx, RowSet rows) { return rows == RowSet::tokens ? ctx.n_rows : ctx.n_out; }
+inline int row_count(const RunContext& ctx, RowSet rows) {
+  return rows == RowSet::tokens ? ctx.n_rows : ctx.n_out;
+}
 
 // out[r] = scale * table[ids[r]]
 struct EmbedArgs {
@@ -87,8 +104,8 @@ struct EmbedArgs {
   float* out;  // [n_rows, n_dim]
 };
 
-// The factors of each row's rotation, by dimension: a rotated head is x * cos + partner(x) * sin, where the sines carry the
-// sign. Angle of pair i = position * scale * base^(-i / n_pairs) / divisors[i]; both factors times magnitude.
+// The factors of each row's rotation, by dimension: a rotated head is x * cos + partner(x) * sin, where the sines carry
+// the sign. Angle of pair i = position * scale * base^(-i / n_pairs) / divisors[i]; both factors times magnitude.
 struct RopeTableArgs {
   static constexpr Op kOp = Op::rope_table;
   int n_pairs;
@@ -126,11 +143,11 @@ struct MatmulArgs {
   static constexpr Op kOp = Op::matmul;
   format::Format format;
   ActivationFormat act;
-  const std::byte* w;  // the whole matrix in the kernel's layout; x16 is padded to whole groups of 16 rows
-  int64_t n_out;       // rows of w
-  int64_t n_in;        // cols of w
-  const std::byte* x;  // [rows, x_stride] in `act` format
-  size_t x_stride;     // bytes
+  const std::byte* w;     // the whole matrix in the kernel's layout; x16 is padded to whole groups of 16 rows
+  int64_t n_out;          // rows of w
+  int64_t n_in;           // cols of w
+  const std::byte* x;     // [rows, x_stride] in `act` format
+  size_t x_stride;        // bytes
   const float* bias;      // [n_out] or null
   const float* residual;  // [rows, y_stride] or null; may be y itself
   float* y;               // [rows, y_stride]
@@ -189,7 +206,7 @@ struct AttentionArgs {
   const float* q;  // [n_rows, n_heads, head_dim]
   KvPlace place;
   int n_heads;
-  int window;           // 0: none
+  int window;            // 0: none
   float scale, softcap;  // softcap 0: none
   const float* sinks;    // [n_heads] extra logits without a value, or null
   float* out;            // [n_rows, n_heads, head_dim]
@@ -226,7 +243,7 @@ struct RepackArgs {
   std::byte* out;  // the whole packed matrix
 };
 
-using OpArgs = std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, AddArgs, HeadNormArgs, RopeArgs,
-                            KvStoreArgs, AttentionArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
+using OpArgs = std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, AddArgs, HeadNormArgs,
+                            RopeArgs, KvStoreArgs, AttentionArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
 
 }  // namespace quern::kernels

@@ -21,11 +21,11 @@ std::vector<Kernel> join() {
   const std::span<const Kernel> reference = ref::rows();
   std::vector<Kernel> all(reference.begin(), reference.end());
   const KernelList lists[] = {
-      QUERN_TIER_FAMILIES(QUERN_GENERIC_LIST)
+    QUERN_TIER_FAMILIES(QUERN_GENERIC_LIST)
 #if defined(__x86_64__)
-          QUERN_TIER_FAMILIES(QUERN_AVX2_LIST) QUERN_TIER_FAMILIES(QUERN_AVX512_LIST)
+        QUERN_TIER_FAMILIES(QUERN_AVX2_LIST) QUERN_TIER_FAMILIES(QUERN_AVX512_LIST)
 #elif defined(__aarch64__)
-          QUERN_TIER_FAMILIES(QUERN_NEON_LIST)
+        QUERN_TIER_FAMILIES(QUERN_NEON_LIST)
 #endif
   };
   for (const KernelList& list : lists) all.insert(all.end(), list.rows, list.rows + list.n);
@@ -79,12 +79,15 @@ MatmulChoice choose_matmul(format::Format weight, const Shape& shape, uint32_t i
 }
 
 const char* op_name(Op op) {
-  static constexpr const char* kNames[kOpCount] = {"embed", "rope_table", "rms_norm", "quantize",  "matmul",  "add",     "head_norm",
-                                                   "rope",  "kv_store",   "attention", "act_mul", "softcap", "repack"};
+  static constexpr const char* kNames[kOpCount] = {"embed",   "rope_table", "rms_norm", "quantize", "matmul",
+                                                   "add",     "head_norm",  "rope",     "kv_store", "attention",
+                                                   "act_mul", "softcap",    "repack"};
   return kNames[static_cast<int>(op)];
 }
 
-const char* layout_name(Layout layout) { return layout == Layout::disk ? "disk" : "x16"; }
+const char* layout_name(Layout layout) {
+  return layout == Layout::disk ? "disk" : "x16";
+}
 
 const char* act_format_name(ActivationFormat format) {
   static constexpr const char* kNames[] = {"f32", "q8_32", "q8_256"};

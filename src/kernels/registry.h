@@ -15,19 +15,22 @@ namespace quern::kernels {
 using KernelFn = void (*)(const void* args, const RunContext& ctx, const Worker& worker);
 
 inline constexpr uint8_t kAnyRowClass = (1U << kRowClassCount) - 1;
-inline constexpr uint8_t class_bit(RowClass c) { return static_cast<uint8_t>(1U << static_cast<int>(c)); }
+inline constexpr uint8_t class_bit(RowClass c) {
+  return static_cast<uint8_t>(1U << static_cast<int>(c));
+}
 
 // What a kernel serves. Fields that an op does not depend on stay at their first value.
 struct Key {
   Op op;
-  format::Format weight = format::Format::f32;  // embed, matmul, repack
-  ActivationFormat act = ActivationFormat::f32;               // matmul: its x; quantize: its output
-  Layout layout = Layout::disk;                 // matmul: of w; repack: of its output
-  uint8_t row_classes = kAnyRowClass;           // bits of the classes served
+  format::Format weight = format::Format::f32;   // embed, matmul, repack
+  ActivationFormat act = ActivationFormat::f32;  // matmul: its x; quantize: its output
+  Layout layout = Layout::disk;                  // matmul: of w; repack: of its output
+  uint8_t row_classes = kAnyRowClass;            // bits of the classes served
 };
 
 struct Shape {
-  int64_t n_out = 0, n_in = 0;  // matmul: rows and cols; attention: heads per kv head and head_dim; others: n_in is the row length
+  int64_t n_out = 0,
+          n_in = 0;  // matmul: rows and cols; attention: heads per kv head and head_dim; others: n_in is the row length
 };
 
 struct Kernel {
@@ -36,8 +39,8 @@ struct Kernel {
   int priority = 0;  // higher wins among those that fit
   const char* name = "";
   KernelFn fn = nullptr;
-  bool (*fits)(const Shape&) = nullptr;                  // null: every shape
-  size_t (*scratch_bytes)(const Shape&) = nullptr;       // per thread; null: none
+  bool (*fits)(const Shape&) = nullptr;             // null: every shape
+  size_t (*scratch_bytes)(const Shape&) = nullptr;  // per thread; null: none
 };
 
 // Wraps a typed kernel `void f(const Args&, const RunContext&, const Worker&)` as a KernelFn.
@@ -59,7 +62,7 @@ struct Query {
   ActivationFormat act = ActivationFormat::f32;
   Layout layout = Layout::disk;
   RowClass row_class = RowClass::prefill;
-  Shape shape;
+  Shape shape = {};
 };
 
 // Chooses among rows whose instruction set is in isa_mask (bits of Isa): highest priority wins, later rows lose ties.

@@ -14,9 +14,9 @@ struct KernelList {
 #define QUERN_TIER_FAMILIES(X) X(kRowwise) X(kAttention) X(kMatmul32) X(kMatmul256) X(kMatmulFloat)
 
 #define QUERN_DECLARE_LIST(name) extern const KernelList name;
-#define QUERN_DECLARE_TIER(isa)              \
-  namespace isa {                            \
-  QUERN_TIER_FAMILIES(QUERN_DECLARE_LIST)    \
+#define QUERN_DECLARE_TIER(isa)           \
+  namespace isa {                         \
+  QUERN_TIER_FAMILIES(QUERN_DECLARE_LIST) \
   }
 
 QUERN_DECLARE_TIER(generic)

@@ -8,9 +8,9 @@ inline constexpr int kRegBytes = 16;
 
 template <class T, int N>
 QUERN_FN vec<T, N> p_splat(T x) {
-  vec<T, N> r;
-  for (int i = 0; i < N; ++i) r[i] = x;
-  return r;
+  bits_of<T> bits;
+  std::memcpy(&bits, &x, sizeof x);
+  return (vec<T, N>)(vec<bits_of<T>, N>{} + bits);
 }
 // A register is 16 bytes, so it has no halves.
 template <class T, int N>
@@ -109,7 +109,7 @@ QUERN_FN vec<D, N / 2> p_widen_hi(vec<S, N> a) {
 }
 template <class D, class S, int N>
 QUERN_FN vec<D, N> p_narrow_pair(vec<S, N / 2> lo, vec<S, N / 2> hi) {
-  vec<D, N> r;
+  vec<D, N> r{};
   for (int i = 0; i < N / 2; ++i) {
     r[i] = saturate<D>(lo[i]);
     r[N / 2 + i] = saturate<D>(hi[i]);

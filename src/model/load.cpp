@@ -17,14 +17,22 @@ using file::Tensor;
 
 int64_t dim_value(Dim dim, const Spec& spec, const LayerSpec& layer) {
   switch (dim) {
-    case Dim::one: return 1;
-    case Dim::dim: return spec.n_dim;
-    case Dim::vocab: return spec.n_vocab;
-    case Dim::q_rows: return int64_t{layer.n_heads} * layer.head_dim;
-    case Dim::kv_rows: return int64_t{layer.n_kv_heads} * layer.head_dim;
-    case Dim::head_dim: return layer.head_dim;
-    case Dim::ff: return layer.n_ff;
-    case Dim::half_rope: return layer.rope.n_dims / 2;
+    case Dim::one:
+      return 1;
+    case Dim::dim:
+      return spec.n_dim;
+    case Dim::vocab:
+      return spec.n_vocab;
+    case Dim::q_rows:
+      return int64_t{layer.n_heads} * layer.head_dim;
+    case Dim::kv_rows:
+      return int64_t{layer.n_kv_heads} * layer.head_dim;
+    case Dim::head_dim:
+      return layer.head_dim;
+    case Dim::ff:
+      return layer.n_ff;
+    case Dim::half_rope:
+      return layer.rope.n_dims / 2;
   }
   return 0;
 }
@@ -93,16 +101,19 @@ class Binder {
 
  private:
   Result<void> check_shape(const Tensor& tensor, int64_t cols, int64_t rows) const {
-    const bool same = tensor.shape[0] == static_cast<uint64_t>(cols) && (tensor.n_dims < 2 ? rows == 1 : tensor.shape[1] == static_cast<uint64_t>(rows)) &&
+    const bool same = tensor.shape[0] == static_cast<uint64_t>(cols) &&
+                      (tensor.n_dims < 2 ? rows == 1 : tensor.shape[1] == static_cast<uint64_t>(rows)) &&
                       (tensor.n_dims < 3 || tensor.shape[2] == 1) && (tensor.n_dims < 4 || tensor.shape[3] == 1);
     if (same) return {};
-    return file_.tensor_error(Status::invalid_file, tensor, "has shape " + shape_text(tensor) + ", expected [" + std::to_string(cols) +
-                                                                (rows == 1 ? "" : ", " + std::to_string(rows)) + "]");
+    return file_.tensor_error(Status::invalid_file, tensor,
+                              "has shape " + shape_text(tensor) + ", expected [" + std::to_string(cols) +
+                                  (rows == 1 ? "" : ", " + std::to_string(rows)) + "]");
   }
 
   // Vectors are used as f32: other formats are widened into memory of the model's own, and so are unaligned ones.
   Result<void> widen(Weight& weight) {
-    if (weight.format == format::Format::f32 && reinterpret_cast<uintptr_t>(weight.data) % alignof(float) == 0) return {};
+    if (weight.format == format::Format::f32 && reinterpret_cast<uintptr_t>(weight.data) % alignof(float) == 0)
+      return {};
     QUERN_TRY(Buffer buffer, Buffer::allocate(static_cast<size_t>(weight.cols) * sizeof(float), "a widened vector"));
     format::dequantize_row(weight.format, weight.data, buffer.as<float>(), static_cast<size_t>(weight.cols));
     weight.format = format::Format::f32;
@@ -135,7 +146,8 @@ Result<std::unique_ptr<Model>> load_model(const GgufFile& file, int n_ctx) {
   if (arch == nullptr) {
     std::string known;
     for (const std::string& name : architecture_names()) known += (known.empty() ? "" : ", ") + name;
-    return Error{Status::unsupported, file.path() + ": architecture '" + std::string(arch_name) + "' is not supported (these are: " + known + ")"};
+    return Error{Status::unsupported, file.path() + ": architecture '" + std::string(arch_name) +
+                                          "' is not supported (these are: " + known + ")"};
   }
   QUERN_TRY(const Params params, read_params(file, *arch));
   auto model = std::make_unique<Model>();
@@ -152,8 +164,9 @@ Result<std::unique_ptr<Model>> load_model(const GgufFile& file, int n_ctx) {
   binder.count();
   attach_rope_divisors(*model, params, n_ctx);
   if (!model->unused_tensors.empty()) {
-    log_warning(file.path() + ": " + std::to_string(model->unused_tensors.size()) + " tensors are not used by architecture " +
-                std::string(arch_name) + ", the first is '" + model->unused_tensors.front() + "'");
+    log_warning(file.path() + ": " + std::to_string(model->unused_tensors.size()) +
+                " tensors are not used by architecture " + std::string(arch_name) + ", the first is '" +
+                model->unused_tensors.front() + "'");
   }
   return model;
 }

@@ -20,11 +20,11 @@ namespace quern::model {
 
 // A matrix (or a vector, rows == 1) in the file's own bytes. Rows are contiguous.
 struct Weight {
-  std::string name;                // the tensor's name in the file, with the part taken where it is only a part
+  std::string name;  // the tensor's name in the file, with the part taken where it is only a part
   format::Format format = format::Format::f32;
-  int64_t cols = 0;                // length of a row: the input width of a matmul
-  int64_t rows = 0;                // outputs
-  int64_t depth = 1;               // matrices stacked, for experts
+  int64_t cols = 0;                 // length of a row: the input width of a matmul
+  int64_t rows = 0;                 // outputs
+  int64_t depth = 1;                // matrices stacked, for experts
   const std::byte* data = nullptr;  // [depth][rows][row_bytes]
   size_t row_bytes() const { return format::row_bytes(format, static_cast<size_t>(cols)); }
   size_t bytes() const { return row_bytes() * static_cast<size_t>(rows) * static_cast<size_t>(depth); }
@@ -36,7 +36,9 @@ class WeightSet {
  public:
   const Weight* get(Role role) const { return slots_[static_cast<size_t>(role)].get(); }
   bool has(Role role) const { return get(role) != nullptr; }
-  void set(Role role, Weight weight) { slots_[static_cast<size_t>(role)] = std::make_unique<Weight>(std::move(weight)); }
+  void set(Role role, Weight weight) {
+    slots_[static_cast<size_t>(role)] = std::make_unique<Weight>(std::move(weight));
+  }
 
  private:
   std::array<std::unique_ptr<Weight>, kRoleCount> slots_;

@@ -10,7 +10,9 @@ using file::GgufFile;
 
 constexpr int64_t kMaxLayers = 2048, kMaxWidth = 1 << 20, kMaxHeads = 4096, kMaxVocab = 1 << 24;
 
-Error bad(const GgufFile& file, const std::string& text) { return {Status::invalid_file, file.path() + ": " + text}; }
+Error bad(const GgufFile& file, const std::string& text) {
+  return {Status::invalid_file, file.path() + ": " + text};
+}
 
 // One row's value into its field.
 struct Reader {
@@ -35,7 +37,12 @@ struct Reader {
     const file::Value* value = file.find(key);
     if (value == nullptr) return false;
     if (value->is_array()) {
-      QUERN_TRY((params.*field).values, file.require_array<int64_t>(key));
+      for (const file::Value element : value->elements()) {
+        std::optional<int64_t> number = element.as<int64_t>();
+        if (const auto flag = element.as<bool>(); !number && flag) number = *flag ? 1 : 0;
+        if (!number) return bad(file, "key '" + key + "' is " + value->type_text() + ", expected integers or booleans");
+        (params.*field).values.push_back(*number);
+      }
       if ((params.*field).values.empty()) return bad(file, "key '" + key + "' is an empty array");
       return true;
     }
@@ -47,24 +54,35 @@ struct Reader {
 
 Result<int> bounded(const GgufFile& file, const char* what, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high) {
-    return bad(file, std::string(what) + " is " + std::to_string(value) + ", outside " + std::to_string(low) + " to " + std::to_string(high));
+    return bad(file, std::string(what) + " is " + std::to_string(value) + ", outside " + std::to_string(low) + " to " +
+                         std::to_string(high));
   }
   return static_cast<int>(value);
 }
 
 Result<int> layer_value(const GgufFile& file, const char* what, const PerLayer& values, size_t layer, int64_t high) {
   if (values.values.size() != 1 && layer >= values.values.size()) {
-    return bad(file, std::string(what) + " has " + std::to_string(values.values.size()) + " entries, fewer than the layers");
+    return bad(file,
+               std::string(what) + " has " + std::to_string(values.values.size()) + " entries, fewer than the layers");
   }
   return bounded(file, what, values.at(layer), 1, high);
 }
 
-bool windowed(WindowPattern pattern, size_t layer) {
+bool windowed(const PerLayer& stated, WindowPattern pattern, size_t layer) {
+  if (stated.values.size() > 1) return layer < stated.values.size() && stated.values[layer] != 0;
+  if (stated.set()) {
+    const int64_t period = stated.values[0];
+    return period <= 0 || static_cast<int64_t>(layer) % period < period - 1;
+  }
   switch (pattern) {
-    case WindowPattern::none: return false;
-    case WindowPattern::all: return true;
-    case WindowPattern::even: return layer % 2 == 0;
-    case WindowPattern::but_every_6th: return (layer + 1) % 6 != 0;
+    case WindowPattern::none:
+      return false;
+    case WindowPattern::all:
+      return true;
+    case WindowPattern::even:
+      return layer % 2 == 0;
+    case WindowPattern::but_every_6th:
+      return (layer + 1) % 6 != 0;
   }
   return false;
 }
@@ -72,7 +90,8 @@ bool windowed(WindowPattern pattern, size_t layer) {
 Result<RopeSpec> make_rope(const GgufFile& file, const Arch& arch, const Params& p, const LayerSpec& layer) {
   RopeSpec rope;
   rope.kind = arch.rope;
-  QUERN_TRY(rope.n_dims, bounded(file, "rope.dimension_count", p.rope_dims < 0 ? layer.head_dim : p.rope_dims, 2, layer.head_dim));
+  QUERN_TRY(rope.n_dims,
+            bounded(file, "rope.dimension_count", p.rope_dims < 0 ? layer.head_dim : p.rope_dims, 2, layer.head_dim));
   if (rope.n_dims % 2 != 0) return bad(file, "rope.dimension_count is odd");
   const double base_swa = p.rope_base_swa > 0 ? p.rope_base_swa : arch.default_rope_base_swa;
   const bool own_base = layer.window > 0 && base_swa > 0;
@@ -81,12 +100,15 @@ Result<RopeSpec> make_rope(const GgufFile& file, const Arch& arch, const Params&
     const double factor = p.rope_scale_factor > 0 ? p.rope_scale_factor : p.rope_scale_linear;
     if (factor > 0) rope.scale = 1.0 / factor;
   }
-  if (p.rope_scaling == "yarn") return Error{Status::unsupported, file.path() + ": rope scaling 'yarn' is not supported yet"};
-  if (!p.rope_scaling.empty() && p.rope_scaling != "linear" && p.rope_scaling != "none" && p.rope_scaling != "longrope") {
+  if (p.rope_scaling == "yarn")
+    return Error{Status::unsupported, file.path() + ": rope scaling 'yarn' is not supported yet"};
+  if (!p.rope_scaling.empty() && p.rope_scaling != "linear" && p.rope_scaling != "none" &&
+      p.rope_scaling != "longrope") {
     return Error{Status::unsupported, file.path() + ": rope scaling '" + p.rope_scaling + "' is not known"};
   }
   if (p.rope_attn_factor > 0) rope.magnitude = static_cast<float>(p.rope_attn_factor);
-  if (!std::isfinite(rope.base) || !std::isfinite(rope.scale)) return bad(file, "rope.freq_base or scaling is not finite");
+  if (!std::isfinite(rope.base) || !std::isfinite(rope.scale))
+    return bad(file, "rope.freq_base or scaling is not finite");
   return rope;
 }
 
@@ -96,21 +118,23 @@ Result<LayerSpec> make_layer(const GgufFile& file, const Arch& arch, const Param
   QUERN_TRY(layer.n_heads, layer_value(file, "attention.head_count", p.n_heads, i, kMaxHeads));
   QUERN_TRY(layer.n_kv_heads, layer_value(file, "attention.head_count_kv", kv_heads, i, kMaxHeads));
   QUERN_TRY(layer.n_ff, layer_value(file, "feed_forward_length", p.n_ff, i, kMaxWidth));
-  if (layer.n_heads % layer.n_kv_heads != 0) return bad(file, "attention.head_count is no multiple of attention.head_count_kv");
+  if (layer.n_heads % layer.n_kv_heads != 0)
+    return bad(file, "attention.head_count is no multiple of attention.head_count_kv");
   const int64_t head_dim = p.key_length > 0 ? p.key_length : p.n_dim / layer.n_heads;
   QUERN_TRY(layer.head_dim, bounded(file, "attention.key_length", head_dim, 2, 4096));
   if (p.value_length > 0 && p.value_length != head_dim) {
-    return Error{Status::unsupported, file.path() + ": attention.value_length differs from key_length: not supported yet"};
+    return Error{Status::unsupported,
+                 file.path() + ": attention.value_length differs from key_length: not supported yet"};
   }
   if (layer.head_dim % 2 != 0) return bad(file, "attention.key_length is odd");
   const int64_t window = p.window > 0 ? p.window : arch.default_window;
-  const bool in_pattern = p.window_pattern.set() ? p.window_pattern.at(i) != 0 : windowed(arch.windows, i);
-  if (in_pattern && window > 0) {
+  if (windowed(p.window_pattern, arch.windows, i) && window > 0) {
     QUERN_TRY(layer.window, bounded(file, "attention.sliding_window", window, 1, INT32_MAX));
   }
   const bool by_dim = arch.dim_per_head_scale_at_layers == p.n_layers;
-  layer.attn_scale = p.attn_scale > 0 ? static_cast<float>(p.attn_scale)
-                                      : 1.0F / std::sqrt(static_cast<float>(by_dim ? p.n_dim / layer.n_heads : layer.head_dim));
+  layer.attn_scale = p.attn_scale > 0
+                         ? static_cast<float>(p.attn_scale)
+                         : 1.0F / std::sqrt(static_cast<float>(by_dim ? p.n_dim / layer.n_heads : layer.head_dim));
   layer.attn_softcap = static_cast<float>(p.attn_softcap >= 0 ? p.attn_softcap : arch.default_attn_softcap);
   layer.activation = arch.activation;
   QUERN_TRY(layer.rope, make_rope(file, arch, p, layer));

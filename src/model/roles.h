@@ -7,11 +7,13 @@
 namespace quern::model {
 
 // X(role) in the order of use.
-#define QUERN_ROLES(X)                                                                                             \
-  X(token_embd) X(rope_freqs) X(rope_factors_long) X(rope_factors_short) X(output_norm) X(output)                 \
-  X(attn_norm) X(attn_q) X(attn_q_bias) X(attn_k) X(attn_k_bias) X(attn_v) X(attn_v_bias) X(attn_q_norm) X(attn_k_norm) \
-  X(attn_sinks) X(attn_output) X(attn_output_bias) X(attn_post_norm)                                               \
+// clang-format off
+#define QUERN_ROLES(X)                                                                                       \
+  X(token_embd) X(rope_freqs) X(rope_factors_long) X(rope_factors_short) X(output_norm) X(output)            \
+  X(attn_norm) X(attn_q) X(attn_q_bias) X(attn_k) X(attn_k_bias) X(attn_v) X(attn_v_bias) X(attn_q_norm)     \
+  X(attn_k_norm) X(attn_sinks) X(attn_output) X(attn_output_bias) X(attn_post_norm)                          \
   X(ffn_norm) X(ffn_gate) X(ffn_up) X(ffn_down) X(ffn_post_norm)
+// clang-format on
 
 enum class Role : uint8_t {
 #define X(name) name,

@@ -18,7 +18,7 @@ enum class Activation : uint8_t { silu, gelu_tanh };
 // Rotary position embedding of one layer. Two layers with equal RopeSpecs share one table.
 struct RopeSpec {
   RopeKind kind = RopeKind::none;
-  int n_dims = 0;                   // rotated dimensions of a head, even
+  int n_dims = 0;  // rotated dimensions of a head, even
   double base = 10000.0;
   double scale = 1.0;               // multiplies the angle: 1 / linear scaling factor
   float magnitude = 1.0F;           // multiplies cos and sin (YaRN, LongRoPE)
@@ -31,9 +31,9 @@ struct LayerSpec {
   int n_heads = 0;
   int n_kv_heads = 0;
   int head_dim = 0;
-  int window = 0;              // a token sees itself and window - 1 before it; 0: all before it
-  float attn_scale = 1.0F;     // multiplies q.k
-  float attn_softcap = 0.0F;   // 0: none
+  int window = 0;             // a token sees itself and window - 1 before it; 0: all before it
+  float attn_scale = 1.0F;    // multiplies q.k
+  float attn_softcap = 0.0F;  // 0: none
   RopeSpec rope;
   // Feed-forward
   int n_ff = 0;

@@ -40,7 +40,8 @@ class Builder {
   }
 
  private:
-  ValueId value(const std::string& name, int64_t width, ActivationFormat format = ActivationFormat::f32, RowSet rows = RowSet::tokens) {
+  ValueId value(const std::string& name, int64_t width, ActivationFormat format = ActivationFormat::f32,
+                RowSet rows = RowSet::tokens) {
     graph_.values.push_back({prefix_ + name, rows, width, format});
     return static_cast<ValueId>(graph_.values.size()) - 1;
   }
@@ -53,7 +54,8 @@ class Builder {
   ValueId norm(const char* name, ValueId in, const Weight& weight, RowSet rows = RowSet::tokens, bool gather = false) {
     const ValueId out = value(name, weight.cols, ActivationFormat::f32, rows);
     add({.name = name,
-         .args = kernels::RmsNormArgs{nullptr, nullptr, static_cast<int>(weight.cols), spec_.norm_eps, rows, gather, nullptr},
+         .args = kernels::RmsNormArgs{nullptr, nullptr, static_cast<int>(weight.cols), spec_.norm_eps, rows, gather,
+                                      nullptr},
          .in = {in},
          .out = out,
          .weight = &weight});
@@ -94,7 +96,11 @@ class Builder {
 
   ValueId add_values(const char* name, ValueId a, ValueId b) {
     const ValueId out = value(name, graph_.values[static_cast<size_t>(a)].width);
-    add({.name = name, .args = kernels::AddArgs{nullptr, nullptr, static_cast<int>(graph_.values[static_cast<size_t>(a)].width), nullptr}, .in = {a, b}, .out = out});
+    add({.name = name,
+         .args =
+             kernels::AddArgs{nullptr, nullptr, static_cast<int>(graph_.values[static_cast<size_t>(a)].width), nullptr},
+         .in = {a, b},
+         .out = out});
     return out;
   }
 
@@ -114,7 +120,8 @@ class Builder {
     }
     if (layer.rope.kind == model::RopeKind::none) return;
     add({.name = std::string(name) + "_rope",
-         .args = kernels::RopeArgs{nullptr, nullptr, n_heads, layer.head_dim, layer.rope.n_dims / 2, layer.rope.kind == model::RopeKind::neox},
+         .args = kernels::RopeArgs{nullptr, nullptr, n_heads, layer.head_dim, layer.rope.n_dims / 2,
+                                   layer.rope.kind == model::RopeKind::neox},
          .in = {x, rope_table(layer.rope)},
          .out = x});
   }
@@ -126,7 +133,8 @@ class Builder {
     }
     const ValueId out = value("rope_table", 2 * int64_t{rope.n_dims});
     Node node{.name = "rope_table",
-              .args = kernels::RopeTableArgs{rope.n_dims / 2, rope.kind == model::RopeKind::neox, rope.base, rope.scale, rope.magnitude, rope.divisors, nullptr},
+              .args = kernels::RopeTableArgs{rope.n_dims / 2, rope.kind == model::RopeKind::neox, rope.base, rope.scale,
+                                             rope.magnitude, rope.divisors, nullptr},
               .in = {},
               .out = out};
     add(std::move(node));
@@ -149,8 +157,8 @@ class Builder {
     const ValueId o = value("attn", int64_t{layer.n_heads} * layer.head_dim);
     const Weight* sinks = w.get(Role::attn_sinks);
     add({.name = "attn",
-         .args = kernels::AttentionArgs{nullptr, place, layer.n_heads, layer.window, layer.attn_scale, layer.attn_softcap,
-                                        sinks != nullptr ? sinks->f32() : nullptr, nullptr},
+         .args = kernels::AttentionArgs{nullptr, place, layer.n_heads, layer.window, layer.attn_scale,
+                                        layer.attn_softcap, sinks != nullptr ? sinks->f32() : nullptr, nullptr},
          .in = {q},
          .out = o});
     const ValueId y = matmul("attn_output", o, *w.get(Role::attn_output), w.get(Role::attn_output_bias));
@@ -164,7 +172,10 @@ class Builder {
     const ValueId up = matmul("ffn_up", h, *w.get(Role::ffn_up));
     const ValueId act = value("ffn_act", layer.n_ff);
     const auto fn = layer.activation == model::Activation::silu ? kernels::ActFn::silu : kernels::ActFn::gelu_tanh;
-    add({.name = "ffn_act", .args = kernels::ActMulArgs{nullptr, nullptr, layer.n_ff, fn, nullptr}, .in = {gate, up}, .out = act});
+    add({.name = "ffn_act",
+         .args = kernels::ActMulArgs{nullptr, nullptr, layer.n_ff, fn, nullptr},
+         .in = {gate, up},
+         .out = act});
     const ValueId y = matmul("ffn_down", act, *w.get(Role::ffn_down));
     return residual("ffn_residual", x, y, "ffn_post_norm", w.get(Role::ffn_post_norm));
   }

@@ -19,7 +19,9 @@ RowClass class_of(int max_rows) {
   return max_rows == 1 ? RowClass::decode : max_rows <= kernels::kFewRows ? RowClass::few : RowClass::prefill;
 }
 
-kernels::Shape matmul_shape(const model::Weight& weight) { return {weight.rows, weight.cols}; }
+kernels::Shape matmul_shape(const model::Weight& weight) {
+  return {weight.rows, weight.cols};
+}
 
 bool left_out(const std::vector<std::string>& no_fuse, const std::string& name) {
   return std::any_of(no_fuse.begin(), no_fuse.end(), [&](const std::string& n) { return n == "all" || n == name; });
@@ -80,7 +82,8 @@ ArenaMap place_values(const Graph& graph, const Steps& steps, const PlanOptions&
 // Fills the pointers of one node's arguments.
 class Bind {
  public:
-  Bind(const Graph& graph, const Node& node, const ArenaMap& map, std::byte* arena, const PackedWeights& weights, Layout layout)
+  Bind(const Graph& graph, const Node& node, const ArenaMap& map, std::byte* arena, const PackedWeights& weights,
+       Layout layout)
       : graph_(graph), node_(node), map_(map), arena_(arena), weights_(weights), layout_(layout) {}
 
   void operator()(kernels::EmbedArgs& a) const {
@@ -166,6 +169,8 @@ kernels::Query query_of(const Graph& graph, const Node& node, const PlanOptions&
     query.layout = kernels::choose_matmul(matmul->format, query.shape, options.isa_mask).layout;
   } else if (const auto* attention = std::get_if<kernels::AttentionArgs>(&node.args)) {
     query.shape = {attention->n_heads / attention->place.n_kv_heads, attention->place.head_dim};
+  } else if (const auto* store = std::get_if<kernels::KvStoreArgs>(&node.args)) {
+    query.shape.n_in = store->place.head_dim;
   } else if (node.out != kNone) {
     query.shape.n_in = graph.values[static_cast<size_t>(node.out)].width;
   }
@@ -183,7 +188,8 @@ std::vector<PackRequest> pack_requests(const model::Model& model, uint32_t isa_m
     const Layout layout = kernels::choose_matmul(weight->format, shape, isa_mask).layout;
     if (layout == Layout::disk || !seen.insert(weight->data).second) return;
     const Kernel* kernel = kernels::find_kernel(
-        {kernels::Op::repack, weight->format, format::ActivationFormat::f32, layout, RowClass::prefill, shape}, isa_mask);
+        {kernels::Op::repack, weight->format, format::ActivationFormat::f32, layout, RowClass::prefill, shape},
+        isa_mask);
     QUERN_CHECK(kernel != nullptr);
     requests.push_back({weight, layout, kernel, kernels::x16_bytes(weight->format, weight->rows, weight->cols)});
   };
@@ -202,8 +208,10 @@ KvLayout make_kv_layout(const model::Spec& spec) {
       return kind.n_kv_heads == layer.n_kv_heads && kind.head_dim == layer.head_dim && kind.window == layer.window;
     };
     auto it = std::find_if(layout.kinds.begin(), layout.kinds.end(), same);
-    if (it == layout.kinds.end()) it = layout.kinds.insert(layout.kinds.end(), {layer.n_kv_heads, layer.head_dim, layer.window});
-    kernels::KvPlace place{static_cast<int>(it - layout.kinds.begin()), it->page_bytes, 0, layer.n_kv_heads, layer.head_dim};
+    if (it == layout.kinds.end())
+      it = layout.kinds.insert(layout.kinds.end(), {layer.n_kv_heads, layer.head_dim, layer.window});
+    kernels::KvPlace place{static_cast<int>(it - layout.kinds.begin()), it->page_bytes, 0, layer.n_kv_heads,
+                           layer.head_dim};
     const size_t half = place.head_bytes() * static_cast<size_t>(layer.n_kv_heads);
     place.v_offset = place.k_offset + half;
     it->page_bytes += 2 * half;
@@ -212,8 +220,8 @@ KvLayout make_kv_layout(const model::Spec& spec) {
   return layout;
 }
 
-Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights, const PlanOptions& options,
-                     std::byte* arena) {
+Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights,
+                     const PlanOptions& options, std::byte* arena) {
   QUERN_TRY_VOID(check_fusion_names(options.no_fuse));
   const auto act_of = [&](const model::Weight& weight) {
     return kernels::choose_matmul(weight.format, matmul_shape(weight), options.isa_mask).act;
@@ -238,7 +246,8 @@ Result<Plan> compile(const model::Model& model, const KvLayout& kv, const Packed
       Call call{kernels::find_kernel(query, options.isa_mask), node.args, node.name};
       QUERN_CHECK(call.kernel != nullptr);
       if (arena != nullptr) std::visit(Bind(graph, node, map, arena, weights, query.layout), call.args);
-      if (call.kernel->scratch_bytes != nullptr) plan.scratch_bytes = std::max(plan.scratch_bytes, call.kernel->scratch_bytes(query.shape));
+      if (call.kernel->scratch_bytes != nullptr)
+        plan.scratch_bytes = std::max(plan.scratch_bytes, call.kernel->scratch_bytes(query.shape));
       step.calls.push_back(std::move(call));
     }
     plan.steps.push_back(std::move(step));

@@ -23,7 +23,8 @@ void fuse_matmul_add(Graph& graph, Steps& steps) {
     if (steps[s].size() != 1 || steps[s - 1].size() != 1) continue;
     Node& matmul = graph.nodes[static_cast<size_t>(steps[s - 1][0])];
     const Node& add = graph.nodes[static_cast<size_t>(steps[s][0])];
-    if (matmul.op() != Op::matmul || add.op() != Op::add || add.in[1] != matmul.out || uses(graph, matmul.out) != 1) continue;
+    if (matmul.op() != Op::matmul || add.op() != Op::add || add.in[1] != matmul.out || uses(graph, matmul.out) != 1)
+      continue;
     matmul.residual = add.in[0];
     matmul.out = add.out;
     steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(s));
@@ -35,9 +36,9 @@ void fuse_matmul_group(Graph& graph, Steps& steps) {
   for (size_t s = 1; s < steps.size();) {
     const Node& node = graph.nodes[static_cast<size_t>(steps[s][0])];
     const bool joins = node.op() == Op::matmul && std::all_of(steps[s - 1].begin(), steps[s - 1].end(), [&](int i) {
-      const Node& before = graph.nodes[static_cast<size_t>(i)];
-      return before.op() == Op::matmul && node.in[0] != before.out && node.residual != before.out;
-    });
+                         const Node& before = graph.nodes[static_cast<size_t>(i)];
+                         return before.op() == Op::matmul && node.in[0] != before.out && node.residual != before.out;
+                       });
     if (!joins) {
       ++s;
       continue;
@@ -58,8 +59,10 @@ bool row_wise(const Node& node) {
     case Op::head_norm:
     case Op::rope:
     case Op::kv_store:
-    case Op::act_mul: return true;
-    default: return false;
+    case Op::act_mul:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -94,11 +97,14 @@ constexpr Fusion kFusions[] = {
 
 }  // namespace
 
-std::span<const Fusion> all_fusions() { return kFusions; }
+std::span<const Fusion> all_fusions() {
+  return kFusions;
+}
 
 Result<void> check_fusion_names(const std::vector<std::string>& no_fuse) {
   for (const std::string& name : no_fuse) {
-    const bool known = name == "all" || std::any_of(std::begin(kFusions), std::end(kFusions), [&](const Fusion& f) { return name == f.name; });
+    const bool known = name == "all" || std::any_of(std::begin(kFusions), std::end(kFusions),
+                                                    [&](const Fusion& f) { return name == f.name; });
     if (known) continue;
     std::string names = "all";
     for (const Fusion& fusion : kFusions) names += std::string(", ") + fusion.name;

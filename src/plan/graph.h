@@ -27,10 +27,10 @@ struct Node {
   std::string name;  // "blk.3.attn_q"
   kernels::OpArgs args;
   std::vector<ValueId> in;
-  ValueId out = kNone;                     // kNone: keys and values into pages
-  const model::Weight* weight = nullptr;   // embed, matmul: the matrix; norms: the vector
-  const model::Weight* bias = nullptr;     // matmul
-  ValueId residual = kNone;                // matmul: added to the result
+  ValueId out = kNone;                    // kNone: keys and values into pages
+  const model::Weight* weight = nullptr;  // embed, matmul: the matrix; norms: the vector
+  const model::Weight* bias = nullptr;    // matmul
+  ValueId residual = kNone;               // matmul: added to the result
   kernels::Op op() const {
     return std::visit([](const auto& a) { return std::decay_t<decltype(a)>::kOp; }, args);
   }

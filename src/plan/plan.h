@@ -80,8 +80,8 @@ struct Plan {
 
 // Compiles for memory at `arena` (arena_bytes of a plan compiled with arena == nullptr tell how much).
 // Errors: invalid_argument for an unknown fusion name.
-Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights, const PlanOptions& options,
-                     std::byte* arena);
+Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights,
+                     const PlanOptions& options, std::byte* arena);
 
 // One step a line: calls, kernels, shapes, formats. Addresses and thread counts do not appear.
 std::string to_text(const Plan& plan);

@@ -4,28 +4,44 @@
 namespace quern::plan {
 namespace {
 
-std::string n(int64_t value) { return std::to_string(value); }
+std::string n(int64_t value) {
+  return std::to_string(value);
+}
 
 struct Describe {
-  std::string operator()(const kernels::EmbedArgs& a) const { return std::string(format::format_info(a.format).name) + " -> " + n(a.n_dim); }
-  std::string operator()(const kernels::RopeTableArgs& a) const { return "base " + n(static_cast<int64_t>(a.base)) + " pairs " + n(a.n_pairs); }
-  std::string operator()(const kernels::RmsNormArgs& a) const { return n(a.n_dim) + (a.gather ? " of output rows" : ""); }
-  std::string operator()(const kernels::QuantizeArgs& a) const { return n(a.n) + " -> " + kernels::act_format_name(a.format); }
+  std::string operator()(const kernels::EmbedArgs& a) const {
+    return std::string(format::format_info(a.format).name) + " -> " + n(a.n_dim);
+  }
+  std::string operator()(const kernels::RopeTableArgs& a) const {
+    return "base " + n(static_cast<int64_t>(a.base)) + " pairs " + n(a.n_pairs);
+  }
+  std::string operator()(const kernels::RmsNormArgs& a) const {
+    return n(a.n_dim) + (a.gather ? " of output rows" : "");
+  }
+  std::string operator()(const kernels::QuantizeArgs& a) const {
+    return n(a.n) + " -> " + kernels::act_format_name(a.format);
+  }
   std::string operator()(const kernels::MatmulArgs& a) const {
-    return std::string(format::format_info(a.format).name) + " [" + n(a.n_out) + " x " + n(a.n_in) + "] * " + kernels::act_format_name(a.act) +
-           (a.bias != nullptr ? " + bias" : "") + (a.residual != nullptr ? " + residual" : "");
+    return std::string(format::format_info(a.format).name) + " [" + n(a.n_out) + " x " + n(a.n_in) + "] * " +
+           kernels::act_format_name(a.act) + (a.bias != nullptr ? " + bias" : "") +
+           (a.residual != nullptr ? " + residual" : "");
   }
   std::string operator()(const kernels::AddArgs& a) const { return n(a.n); }
   std::string operator()(const kernels::HeadNormArgs& a) const { return n(a.n_heads) + " x " + n(a.head_dim); }
   std::string operator()(const kernels::RopeArgs& a) const {
     return n(a.n_heads) + " x " + n(a.head_dim) + (a.neox ? " halves" : " neighbours") + " " + n(2 * a.n_pairs);
   }
-  std::string operator()(const kernels::KvStoreArgs& a) const { return "f16 kind " + n(a.place.kind) + ", " + n(a.place.n_kv_heads) + " x " + n(a.place.head_dim); }
-  std::string operator()(const kernels::AttentionArgs& a) const {
-    return n(a.n_heads) + "/" + n(a.place.n_kv_heads) + " x " + n(a.place.head_dim) + (a.window > 0 ? " window " + n(a.window) : "") +
-           (a.softcap > 0 ? " softcap" : "") + (a.sinks != nullptr ? " sinks" : "");
+  std::string operator()(const kernels::KvStoreArgs& a) const {
+    return "f16 kind " + n(a.place.kind) + ", " + n(a.place.n_kv_heads) + " x " + n(a.place.head_dim);
   }
-  std::string operator()(const kernels::ActMulArgs& a) const { return std::string(a.fn == kernels::ActFn::silu ? "silu " : "gelu_tanh ") + n(a.n); }
+  std::string operator()(const kernels::AttentionArgs& a) const {
+    return n(a.n_heads) + "/" + n(a.place.n_kv_heads) + " x " + n(a.place.head_dim) +
+           (a.window > 0 ? " window " + n(a.window) : "") + (a.softcap > 0 ? " softcap" : "") +
+           (a.sinks != nullptr ? " sinks" : "");
+  }
+  std::string operator()(const kernels::ActMulArgs& a) const {
+    return std::string(a.fn == kernels::ActFn::silu ? "silu " : "gelu_tanh ") + n(a.n);
+  }
   std::string operator()(const kernels::SoftcapArgs& a) const { return n(a.n); }
   std::string operator()(const kernels::RepackArgs&) const { return ""; }
 };
@@ -40,13 +56,15 @@ std::string padded(std::string text, size_t width) {
 std::string to_text(const Plan& plan) {
   size_t n_calls = 0;
   for (const Step& step : plan.steps) n_calls += step.calls.size();
-  std::string text = std::string("plan ") + kernels::row_class_name(plan.row_class) + ": up to " + n(plan.options.max_rows) + " rows, " +
-                     n(plan.options.max_outputs) + " outputs; " + std::to_string(plan.steps.size()) + " steps, " + std::to_string(n_calls) +
-                     " calls; arena " + std::to_string(plan.arena_bytes) + " bytes\n";
+  std::string text = std::string("plan ") + kernels::row_class_name(plan.row_class) + ": up to " +
+                     n(plan.options.max_rows) + " rows, " + n(plan.options.max_outputs) + " outputs; " +
+                     std::to_string(plan.steps.size()) + " steps, " + std::to_string(n_calls) + " calls; arena " +
+                     std::to_string(plan.arena_bytes) + " bytes\n";
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     bool first = true;
     for (const Call& call : plan.steps[s].calls) {
-      text += padded(first ? std::to_string(s) : "", 5) + padded(call.name, 24) + padded(call.kernel->name, 30) + std::visit(Describe{}, call.args) + "\n";
+      text += padded(first ? std::to_string(s) : "", 5) + padded(call.name, 24) + padded(call.kernel->name, 30) +
+              std::visit(Describe{}, call.args) + "\n";
       first = false;
     }
   }

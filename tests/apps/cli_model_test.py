@@ -75,7 +75,7 @@ class Run(Program):
         self.assertRegex(error, r"\b8\b")
 
     def test_ctrl_c_stops_and_reports(self):
-        process = subprocess.Popen([QUERN, "run", "-m", tiny_model(), "--raw", "-n", "100000000", "-c", "1000000", "--temp", "1", "hello"], stdout=subprocess.PIPE,
+        process = subprocess.Popen([QUERN, "run", "-m", tiny_model(), "--raw", "-n", "100000000", "-c", "1000000", "--temp", "0", "hello"], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env=self.env, text=True)
         self.assertTrue(process.stdout.read(1))
         process.send_signal(signal.SIGINT)
@@ -85,7 +85,7 @@ class Run(Program):
         self.assertTrue(out.endswith("\n"))
 
     def test_a_reader_that_leaves_ends_the_answer(self):
-        process = subprocess.Popen([QUERN, "run", "-m", tiny_model(), "--raw", "-n", "100000000", "-c", "1000000", "--temp", "1", "hello"], stdout=subprocess.PIPE,
+        process = subprocess.Popen([QUERN, "run", "-m", tiny_model(), "--raw", "-n", "100000000", "-c", "1000000", "--temp", "0", "hello"], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env=self.env)
         process.stdout.read(1)
         process.stdout.close()
@@ -271,20 +271,21 @@ class Chat(Program):
         self.assertEqual(json.loads((self.folder / "c.json").read_text())["messages"][0]["content"], "hi")
 
     def terminal(self, *more):
-        return Terminal(["chat", "-m", self.model, "--temp", "1", *more], self.env, self.folder)
+        return Terminal(["chat", "-m", self.model, "--temp", "0", *more], self.env, self.folder)
 
     def test_ctrl_c_stops_the_answer_and_not_the_program(self):
         chat = self.terminal("-n", "100000000", "-c", "1000000")
-        chat.wait_for("> ")
+        chat.wait_for_prompt()
         chat.type("hello\r")
         chat.wait_for("hello")
         time.sleep(0.5)
-        os.kill(chat.pid, 0)
         chat.type("\x03")
         chat.wait_for(r"\[stopped\]")
-        chat.wait_for("> ")
+        chat.wait_for_prompt()
         chat.type("half a line\x03")  # gives the line up
-        chat.wait_for("> ")
+        for _ in range(5):
+            chat.type("\x03")
+            chat.wait_for_prompt()
         chat.type("/stats\r")
         chat.wait_for(r"\[2 turns")
         chat.type("\x04")
@@ -292,14 +293,14 @@ class Chat(Program):
 
     def test_history_is_kept(self):
         chat = self.terminal("-n", "2")
-        chat.wait_for("> ")
+        chat.wait_for_prompt()
         chat.type("/set temp 0.25\r")
         chat.wait_for(r"\[set\]")
         chat.type("/quit\r")
         self.assertEqual(chat.end(), 0)
         self.assertIn("temp", (self.folder / "cache/chat_history").read_text())
         chat = self.terminal("-n", "2")
-        chat.wait_for("> ")
+        chat.wait_for_prompt()
         chat.type("\x1b[A\x1b[A\r")  # up, up: the line before the last
         chat.wait_for(r"\[set\]")
         chat.type("\x04")
@@ -308,10 +309,33 @@ class Chat(Program):
     def test_attributes_only_where_they_are_wanted(self):
         for env, bold in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
             chat = Terminal(["chat", "-m", self.model], {**self.env, **env}, self.folder)
-            chat.wait_for("> ")
+            chat.wait_for_prompt()
             chat.type("/quit\r")
             self.assertEqual(chat.end(), 0)
             self.assertEqual("\x1b[1m" in chat.all, bold, env)
+
+
+class Examples(Program):
+    """The programs of examples/, which use nothing but the public headers."""
+
+    def example(self, name, *args):
+        return subprocess.run([Path(os.environ["QUERN_EXAMPLES"]) / name, *args], capture_output=True, text=True, timeout=120, env=self.env)
+
+    def test_c_and_cpp_answer_alike(self):
+        model = with_template(tiny_model(), self.folder / "chat.gguf", CHATML)
+        answers = [self.example(name, model, "hello") for name in ("hello", "hello_cpp")]
+        self.assertEqual([a.returncode for a in answers], [0, 0], answers[0].stderr)
+        self.assertEqual(answers[0].stdout, answers[1].stdout)
+        self.assertRegex(answers[0].stdout, r"(?s).+\n\[\d+ tokens\]\n$")
+        asked = self.quern("run", "-m", model, "--temp", "0", "-n", "64", "hello")
+        self.assertEqual(answers[0].stdout.rsplit("\n[", 1)[0], asked.stdout.removesuffix("\n"))
+
+    def test_failures_are_said(self):
+        for name in ("hello", "hello_cpp"):
+            self.assertEqual(self.example(name).returncode, 2)
+            failed = self.example(name, "/nowhere.gguf")
+            self.assertEqual(failed.returncode, 1)
+            self.assertIn("/nowhere.gguf", failed.stderr)
 
 
 if __name__ == "__main__":

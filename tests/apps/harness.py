@@ -9,13 +9,14 @@ import signal
 import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
 
 QUERN = os.environ["QUERN_BINARY"]
 SOURCE = Path(os.environ["QUERN_SOURCE_DIR"])
-MODELS = Path(os.environ["QUERN_TEST_DATA"]) / "models"
+MODELS = Path(os.environ["QUERN_TEST_DATA"]) / "tiny"
 STATS = re.compile(r"\[prompt (\d+) tok(?: \(\d+ reused\))?, [\d.]+ tok/s \| answer (\d+) tok, [\d.]+ tok/s\]")
 CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
@@ -24,7 +25,7 @@ CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_
 def tiny_model(name="llama"):
     path = MODELS / f"{name}.gguf"
     if not path.exists():
-        raise AssertionError(f"{path} is missing: tools/synth/tiny_models.py {MODELS} makes it")
+        raise AssertionError(f"{path} is missing: tools/make_testdata.py makes it")
     return str(path)
 
 
@@ -115,6 +116,15 @@ class Terminal:
                 raise AssertionError(f"ended before {pattern!r}: {self.seen!r}")
             self.seen += data.decode(errors="replace")
             self.all += data.decode(errors="replace")
+
+    def wait_for_prompt(self):
+        """A prompt, and the line editor ready behind it (it shows the prompt a moment before it takes the keys over)."""
+        self.wait_for("> ")
+        end = time.monotonic() + 30
+        while termios.tcgetattr(self.fd)[3] & termios.ICANON:
+            if time.monotonic() > end:
+                raise AssertionError("the line editor does not take over")
+            time.sleep(0.01)
 
     def type(self, text):
         os.write(self.fd, text.encode())

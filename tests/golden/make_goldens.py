@@ -10,7 +10,8 @@ and logsumexp over the vocabulary. From these a test forms a lower bound of KL(r
     p_i = exp(logit_i - logsumexp), the same for the engine's q_i at the same 8 ids, and the rest as a ninth outcome;
     sum p_i (log p_i - log q_i) + (1 - sum p) (log(1 - sum p) - log(1 - sum q)).
 Its mean over positions must stay under "limit". "least_control" is what the smallest misreading of the file (window,
-rope, softcap, activation, ...) scores here: the limits of float models lie far below it, so none passes. "digest" names the weights: see tools/synth/tiny_models.py.
+rope, softcap, activation, ...) scores here: the limits of float models lie far below it, so none passes. "digest" names
+the weights: see tools/synth/tiny_models.py.
 The models themselves are not kept; tiny_models.py writes them again, equal to the last bit.
 """
 import argparse

@@ -137,14 +137,14 @@ struct Inputs {
 template <class T>
 constexpr Kind kKindOf = kIsFloat<T> ? Kind::number : Kind::integer;
 
-// Runs body.operator()<T, N>() for each width of 16, 32, 64 and 128 bytes.
+// Runs body.operator()<T, N>() for each width from 16 to 64 bytes, and 128 where the first of these are one register.
 template <class T, class Body>
 void each_width(Body body) {
   constexpr int S = static_cast<int>(sizeof(T));
   body.template operator()<T, 16 / S>();
   body.template operator()<T, 32 / S>();
   body.template operator()<T, 64 / S>();
-  body.template operator()<T, 128 / S>();
+  if constexpr (kRegBytes > 16) body.template operator()<T, 128 / S>();
 }
 template <class Body>
 void each_integer(Body body) {

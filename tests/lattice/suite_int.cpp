@@ -113,7 +113,8 @@ void memory(Report& report) {
   each_type([&]<class T, int N>() {
     using L = lattice<T, N>;
     const Inputs<T> in;
-    const char* name = Name<T, N>().text;
+    const Name<T, N> label;
+    const char* name = label.text;
     constexpr size_t kBytes = sizeof(T) * N;
     alignas(64) unsigned char buffer[kBytes + 12];
     alignas(64) T aligned[N];
@@ -166,7 +167,8 @@ void views(Report& report) {
   each_type([&]<class T, int N>() {
     using L = lattice<T, N>;
     const Inputs<T> in;
-    const char* name = Name<T, N>().text;
+    const Name<T, N> label;
+    const char* name = label.text;
     check_view<i8, T, N>(report, in);
     check_view<u8, T, N>(report, in);
     check_view<i16, T, N>(report, in);

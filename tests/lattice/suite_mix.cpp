@@ -126,7 +126,8 @@ void shuffles(Report& report) {
     using L = lattice<T, N>;
     const Inputs<T> table;
     Random random;
-    const char* name = Name<T, N>().text;
+    const Name<T, N> label;
+    const char* name = label.text;
     T got[N], want[N];
     u8 index[N], low[N];
     for (int i = 0; i < kInputs; i += N) {
@@ -154,7 +155,8 @@ void zips(Report& report) {
     using L = lattice<T, N>;
     const Inputs<T> in;
     constexpr int G = 16 / static_cast<int>(sizeof(T));  // lanes of a group
-    const char* name = Name<T, N>().text;
+    const Name<T, N> label;
+    const char* name = label.text;
     T got[N], want[N];
     for (int i = 0; i < 16 * N; i += N) {
       const L a = L::load(in.b + i), b = L::load(in.c + i);

@@ -139,7 +139,7 @@ def hidden_states(f, spec, ids, window_len, dtype=np.float32, progress=None):
     del embedding
     spans = [slice(a, min(a + window_len, len(ids))) for a in range(0, len(ids), window_len)]
     longest = min(window_len, len(ids))
-    tables = {False: rope_tables(spec, spec.rope, longest, dtype), True: rope_tables(spec, spec.rope_local, longest, dtype)}
+    tables = [rope_tables(spec, rope, longest, dtype) for rope in (spec.rope, spec.rope_local)]  # [local]
     for i in range(spec.n_layers):
         layer = Layer(f, i, dtype)
         for span in spans:

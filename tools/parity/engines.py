@@ -23,8 +23,9 @@ PEER_VARIANTS = {
 }
 
 
-def run(command):
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def run(command, text=None):
+    """Standard output; text: what it reads from standard input."""
+    done = subprocess.run([str(c) for c in command], input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SystemExit(f"failed ({done.returncode}): {' '.join(str(c) for c in command)}\n{done.stderr[-2000:]}")
     return done.stdout
@@ -43,9 +44,9 @@ def quern_logits(binary, model, ids, window, out, threads=2, extra=()):
     step = window or len(ids)
     joined = None
     with tempfile.TemporaryDirectory(dir=Path(out).parent) as folder:
-        list_file, part_file = Path(folder) / "ids.txt", Path(folder) / "part.npy"
+        list_file, part_file = Path(folder) / "ids.npy", Path(folder) / "part.npy"
         for at in range(0, len(ids), step):
-            kl.write_ids(list_file, ids[at:at + step])
+            np.save(list_file, np.asarray(ids[at:at + step], np.int32))
             run([binary, "logits", "-m", model, "--tokens", f"@{list_file}", "-t", threads, "-o", part_file, *extra])
             part = kl.open_logits(part_file)
             if joined is None:

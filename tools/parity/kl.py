@@ -102,16 +102,17 @@ class Comparison:
         kl = np.concatenate(self.kl)
         out = {"name": self.name, "n": len(kl), "mean": float(kl.mean()),
                "error": float(kl.std(ddof=1) / np.sqrt(len(kl))) if len(kl) > 1 else 0.0,
-               "p99": float(np.percentile(kl, 99)), "max": float(kl.max()), "top1": float(np.concatenate(self.same).mean())}
+               "p99": float(np.percentile(kl, 99)), "max": float(kl.max()),
+               "top1": float(np.concatenate(self.same).mean())}
         if self.next is not None:
             out["ppl_ref"] = float(np.exp(np.concatenate(self.nll_ref).mean()))
             out["ppl_other"] = float(np.exp(np.concatenate(self.nll_other).mean()))
         return out
 
 
-HEADINGS = (("name", "other", "{}"), ("n", "tokens", "{}"), ("mean", "mean KL", "{:.3g}"), ("error", "± s.e.", "{:.1g}"),
-            ("p99", "p99 KL", "{:.3g}"), ("max", "max KL", "{:.3g}"), ("top1", "same top-1", "{:.4f}"),
-            ("ppl_ref", "ppl reference", "{:.4f}"), ("ppl_other", "ppl other", "{:.4f}"))
+HEADINGS = (("name", "other", "{}"), ("n", "tokens", "{}"), ("mean", "mean KL", "{:.3g}"),
+            ("error", "± s.e.", "{:.1g}"), ("p99", "p99 KL", "{:.3g}"), ("max", "max KL", "{:.3g}"),
+            ("top1", "same top-1", "{:.4f}"), ("ppl_ref", "ppl reference", "{:.4f}"), ("ppl_other", "ppl other", "{:.4f}"))
 
 
 def print_rows(headings, rows):

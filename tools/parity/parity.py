@@ -30,7 +30,7 @@ def arguments():
     ap.add_argument("--limit", type=int, help="use only the first LIMIT ids")
     ap.add_argument("--peer", nargs="?", const="default", choices=("default", "all"))
     ap.add_argument("--quern", metavar="BIN")
-    ap.add_argument("--gate", action="store_true", help="exit 1 unless quern is at least as close as llama.cpp's default")
+    ap.add_argument("--gate", action="store_true", help="exit 1 unless quern is as close as llama.cpp's default")
     ap.add_argument("--logits", action="append", default=[], metavar="NPY", help="also compare these logits")
     ap.add_argument("-t", "--threads", type=int, default=2)
     ap.add_argument("--scratch", default=tempfile.gettempdir())

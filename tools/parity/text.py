@@ -52,7 +52,7 @@ def main():
     if a.peer:
         ids = [int(t) for t in engines.run([HERE / "peer_logits.sh", a.model, "--tokenize", TEXT]).split()]
     else:
-        ids = json.loads(engines.run([a.quern, "tokenize", "-m", a.model, TEXT.read_text()]))
+        ids = json.loads(engines.run([a.quern, "tokenize", "-m", a.model, "-"], TEXT.read_text()))
     bos = start_token(a.model)
     ids = in_windows(ids, a.window, bos)
     if a.check:

@@ -18,6 +18,7 @@ QUERN_FN void widen_subs(const Byte* bytes, i32x16* out) {
 // Codes of 4 bits: sub-vectors 2c and 2c + 1 share 32 bytes, low and high nibbles.
 QUERN_FN void nibbles256(const u8* q, int s, u8x64 out[8]) {
   const u8x64 mask = u8x64::broadcast(15);
+#pragma GCC unroll kDeep
   for (int g = 0; g < 8; ++g) {
     const u8x64 v = u8x64::load(q + (s / 2 * 8 + g) * 64);
     out[g] = (s % 2 == 0 ? v : as<u8>(as<u16>(v) >> 4)) & mask;
@@ -51,6 +52,7 @@ struct Q4_K : Planes<Format::q4_k, 4> {
   static constexpr Format kFormat = Format::q4_k;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kSub = 32, kPlaneCount = 4;
+  static constexpr int kCodeBytes = 2048;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const { nibbles256(bytes_at(plane[0] + b * 2048), s, out); }
@@ -64,53 +66,75 @@ struct Q5_K : Planes<Format::q5_k, 5> {
   static constexpr Format kFormat = Format::q5_k;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kSub = 32, kPlaneCount = 5;
+  static constexpr int kCodeBytes = 2048;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
     nibbles256(bytes_at(plane[0] + b * 2048), s, out);
-    for (int g = 0; g < 8; ++g) out[g] = out[g] | bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 512) + g * 64), s, 1, 4);
+#pragma GCC unroll kDeep
+    for (int g = 0; g < 8; ++g)
+      out[g] = out[g] | bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 512) + g * 64), s, 1, 4);
   }
-  QUERN_FN void sub_scales(int64_t b, i32x16* out) const { six_bit_subs(bytes_at(plane[2] + b * 192), out, nullptr); }
-  QUERN_FN void sub_minima(int64_t b, i32x16* out) const { six_bit_subs(bytes_at(plane[2] + b * 192), nullptr, out); }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[3] + b * 32)); }
-  QUERN_FN f32x16 minimum(int64_t b) const { return f32x16::load_f16(halves_at(plane[4] + b * 32)); }
+  QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
+    six_bit_subs(bytes_at(plane[2] + b * 192), out, nullptr);
+  }
+  QUERN_FN void sub_minima(int64_t b, i32x16* out) const {
+    six_bit_subs(bytes_at(plane[2] + b * 192), nullptr, out);
+  }
+  QUERN_FN f32x16 scale(int64_t b) const {
+    return f32x16::load_f16(halves_at(plane[3] + b * 32));
+  }
+  QUERN_FN f32x16 minimum(int64_t b) const {
+    return f32x16::load_f16(halves_at(plane[4] + b * 32));
+  }
 };
 
 struct Q6_K : Planes<Format::q6_k, 4> {
   static constexpr Format kFormat = Format::q6_k;
   static constexpr bool kMin = false, kSmall = true;
   static constexpr int kBias = 32, kSub = 16, kPlaneCount = 4;
+  static constexpr int kCodeBytes = 2048;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
     const int half = s / 4, quarter = s % 4;
     const u8* low = bytes_at(plane[0] + b * 2048) + (half * 16 + quarter % 2 * 8) * 64;
     const u8* high = bytes_at(plane[1] + b * 1024) + half * 8 * 64;
+#pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) {
-      out[g] = bits_of_bytes(u8x64::load(low + g * 64), quarter / 2 * 4, 4, 0) | bits_of_bytes(u8x64::load(high + g * 64), quarter * 2, 2, 4);
+      out[g] = bits_of_bytes(u8x64::load(low + g * 64), quarter / 2 * 4, 4, 0) |
+               bits_of_bytes(u8x64::load(high + g * 64), quarter * 2, 2, 4);
     }
   }
-  QUERN_FN void sub_scales(int64_t b, i32x16* out) const { widen_subs<16>(reinterpret_cast<const i8*>(plane[2] + b * 256), out); }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[3] + b * 32)); }
+  QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
+    widen_subs<16>(reinterpret_cast<const i8*>(plane[2] + b * 256), out);
+  }
+  QUERN_FN f32x16 scale(int64_t b) const {
+    return f32x16::load_f16(halves_at(plane[3] + b * 32));
+  }
 };
 
 struct Q3_K : Planes<Format::q3_k, 4> {
   static constexpr Format kFormat = Format::q3_k;
   static constexpr bool kMin = false, kSmall = true;
   static constexpr int kBias = 4, kSub = 16, kPlaneCount = 4;
+  static constexpr int kCodeBytes = 1024;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
     const u8* low = bytes_at(plane[0] + b * 1024) + s / 4 * 8 * 64;
     const u8* high = bytes_at(plane[1] + b * 512);
+#pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) {
-      out[g] = bits_of_bytes(u8x64::load(low + g * 64), s % 4 * 2, 2, 0) | bits_of_bytes(u8x64::load(high + g * 64), s, 1, 2);
+      out[g] = bits_of_bytes(u8x64::load(low + g * 64), s % 4 * 2, 2, 0) |
+               bits_of_bytes(u8x64::load(high + g * 64), s, 1, 2);
     }
   }
   // Sub-scale j: low four bits in a nibble of byte j % 8, the upper two in byte 8 + j % 4.
   QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
     const u8* s = bytes_at(plane[2] + b * 192);
-    const u8x64 low0 = u8x64::load(s), low1 = u8x64::load(s + 64), high = u8x64::load(s + 128), middle = u8x64::broadcast(32);
+    const u8x64 low0 = u8x64::load(s), low1 = u8x64::load(s + 64), high = u8x64::load(s + 128),
+                middle = u8x64::broadcast(32);
     i8 all[256];
     as<i8>((bits_of_bytes(low0, 0, 4, 0) | bits_of_bytes(high, 0, 2, 4)) - middle).store(all);
     as<i8>((bits_of_bytes(low1, 0, 4, 0) | bits_of_bytes(high, 2, 2, 4)) - middle).store(all + 64);
@@ -118,34 +142,48 @@ struct Q3_K : Planes<Format::q3_k, 4> {
     as<i8>((bits_of_bytes(low1, 4, 4, 0) | bits_of_bytes(high, 6, 2, 4)) - middle).store(all + 192);
     widen_subs<16>(all, out);
   }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[3] + b * 32)); }
+  QUERN_FN f32x16 scale(int64_t b) const {
+    return f32x16::load_f16(halves_at(plane[3] + b * 32));
+  }
 };
 
 struct Q2_K : Planes<Format::q2_k, 4> {
   static constexpr Format kFormat = Format::q2_k;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kSub = 16, kPlaneCount = 4;
+  static constexpr int kCodeBytes = 1024;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
     const u8* q = bytes_at(plane[0] + b * 1024) + s / 4 * 8 * 64;
+#pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) out[g] = bits_of_bytes(u8x64::load(q + g * 64), s % 4 * 2, 2, 0);
   }
   QUERN_FN void subs(int64_t b, int first_bit, i32x16* out) const {
     u8 all[256];
-    for (int j = 0; j < 4; ++j) bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 256) + 64 * j), first_bit, 4, 0).store(all + 64 * j);
+    for (int j = 0; j < 4; ++j)
+      bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 256) + 64 * j), first_bit, 4, 0).store(all + 64 * j);
     widen_subs<16>(all, out);
   }
-  QUERN_FN void sub_scales(int64_t b, i32x16* out) const { subs(b, 0, out); }
-  QUERN_FN void sub_minima(int64_t b, i32x16* out) const { subs(b, 4, out); }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[2] + b * 32)); }
-  QUERN_FN f32x16 minimum(int64_t b) const { return f32x16::load_f16(halves_at(plane[3] + b * 32)); }
+  QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
+    subs(b, 0, out);
+  }
+  QUERN_FN void sub_minima(int64_t b, i32x16* out) const {
+    subs(b, 4, out);
+  }
+  QUERN_FN f32x16 scale(int64_t b) const {
+    return f32x16::load_f16(halves_at(plane[2] + b * 32));
+  }
+  QUERN_FN f32x16 minimum(int64_t b) const {
+    return f32x16::load_f16(halves_at(plane[3] + b * 32));
+  }
 };
 
 struct Iq4Xs : Planes<Format::iq4_xs, 4> {
   static constexpr Format kFormat = Format::iq4_xs;
   static constexpr bool kMin = false, kSmall = !kWide;
   static constexpr int kBias = kWide ? 128 : 0, kSub = 32, kPlaneCount = 4;
+  static constexpr int kCodeBytes = 2048;  // of 16 rows and one block, plane 0
   using Code = choose<kWide, u8, i8>;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, lat<Code, 64> out[8]) const {

@@ -11,12 +11,17 @@ namespace quern::kernels::QUERN_ISA {
 
 using format::Format;
 
-QUERN_FN const u8* bytes_at(const std::byte* p) { return reinterpret_cast<const u8*>(p); }
-QUERN_FN const u16* halves_at(const std::byte* p) { return reinterpret_cast<const u16*>(p); }
+QUERN_FN const u8* bytes_at(const std::byte* p) {
+  return reinterpret_cast<const u8*>(p);
+}
+QUERN_FN const u16* halves_at(const std::byte* p) {
+  return reinterpret_cast<const u16*>(p);
+}
 
 // Codes as two nibbles a byte: byte j of a row holds weight j low and weight j + 16 high.
 QUERN_FN void nibbles(const u8* q, u8x64 out[8]) {
   const u8x64 mask = u8x64::broadcast(15);
+#pragma GCC unroll kDeep
   for (int g = 0; g < 4; ++g) {
     const u8x64 v = u8x64::load(q + 64 * g);
     out[g] = v & mask;
@@ -28,6 +33,7 @@ QUERN_FN void nibbles(const u8* q, u8x64 out[8]) {
 QUERN_FN void add_fifth_bits(const u8* high, u8x64 out[8]) {
   const u16x32 bits = as<u16>(u8x64::load(high));
   const u8x64 mask = u8x64::broadcast(16);
+#pragma GCC unroll kDeep
   for (int g = 0; g < 8; ++g) out[g] = out[g] | (as<u8>(g < 4 ? bits << (4 - g) : bits >> (g - 4)) & mask);
 }
 
@@ -43,6 +49,7 @@ struct Q4_0 : Planes<Format::q4_0, 2> {
   static constexpr Format kFormat = Format::q4_0;
   static constexpr bool kMin = false, kSmall = true;
   static constexpr int kBias = 8, kPlaneCount = 2;
+  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const { nibbles(bytes_at(plane[0] + b * 256), out); }
@@ -53,6 +60,7 @@ struct Q4_1 : Planes<Format::q4_1, 3> {
   static constexpr Format kFormat = Format::q4_1;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kPlaneCount = 3;
+  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const { nibbles(bytes_at(plane[0] + b * 256), out); }
@@ -64,6 +72,7 @@ struct Q5_0 : Planes<Format::q5_0, 3> {
   static constexpr Format kFormat = Format::q5_0;
   static constexpr bool kMin = false, kSmall = true;
   static constexpr int kBias = 16, kPlaneCount = 3;
+  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const {
@@ -77,6 +86,7 @@ struct Q5_1 : Planes<Format::q5_1, 4> {
   static constexpr Format kFormat = Format::q5_1;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kPlaneCount = 4;
+  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const {
@@ -92,15 +102,19 @@ struct Q8_0 : Planes<Format::q8_0, 2> {
   static constexpr Format kFormat = Format::q8_0;
   static constexpr bool kMin = false, kSmall = !kWide;
   static constexpr int kBias = kWide ? 128 : 0, kPlaneCount = 2;
+  static constexpr int kCodeBytes = 512;  // of 16 rows and one block, plane 0
   using Code = choose<kWide, u8, i8>;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
+#pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) {
       const u8x64 v = u8x64::load(bytes_at(plane[0] + b * 512 + g * 64));
       out[g] = as<Code>(kWide ? v ^ u8x64::broadcast(0x80) : v);
     }
   }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[1] + b * 32)); }
+  QUERN_FN f32x16 scale(int64_t b) const {
+    return f32x16::load_f16(halves_at(plane[1] + b * 32));
+  }
 };
 
 // Codes are table values, moved up where the operand is unsigned.
@@ -109,10 +123,12 @@ struct Table32 : Planes<kF, 2> {
   static constexpr Format kFormat = kF;
   static constexpr bool kMin = false, kSmall = kIsSmall || !kWide;
   static constexpr int kBias = kWide ? kUp : 0, kPlaneCount = 2;
+  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = choose<kWide, u8, i8>;
   using Planes<kF, 2>::Planes;
   static QUERN_FN void lookup(const int8_t* values, u8x64 index[8], lat<Code, 64> out[8]) {
     const lat<i8, 16> table = i8x16::load(values) + i8x16::broadcast(static_cast<i8>(kBias));
+#pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) out[g] = lookup16_small(as<Code>(table), index[g]);
   }
 };

@@ -1,7 +1,7 @@
 // Matmul for weight formats with blocks of 256, activations q8_256 (docs/NUMERICS.md; reference: ref/matmul.cpp).
 //
-//   acc = fma(float(sum over subs of sub_scale * (w_code . x_code)), d_w * d_x, acc)   integers exact, one float per 256
-//   acc = fma(-dmin_w, d_x * float(sum over subs of sub_min * sum of x_code), acc)     formats with a minimum
+//   acc = fma(float(sum over subs of sub_scale * (w_code . x_code)), d_w * d_x, acc)   integers exact, one float per
+//   256 acc = fma(-dmin_w, d_x * float(sum over subs of sub_min * sum of x_code), acc)     formats with a minimum
 //
 // direct and tiled as in matmul32.cpp.
 #include "kernels/cpu/formats256.h"
@@ -14,7 +14,8 @@ inline constexpr int kSubs = 256 / F::kSub;
 
 // Adds sub-vector s of a block: the scaled dot to `sum`. scale: its sub-scales (two of them when kSub is 16).
 template <class F>
-QUERN_FN void add_sub(const Row& x, int64_t b, int s, const lat<typename F::Code, 64> codes[8], const i32x16* scale, i32x16& sum) {
+QUERN_FN void add_sub(const Row& x, int64_t b, int s, const lat<typename F::Code, 64> codes[8], const i32x16* scale,
+                      i32x16& sum) {
   const i8* v = x.codes + b * 256 + s * 32;
   const i32* sums = x.sums + b * 16 + s * 2;
   if constexpr (F::kSub == 32) {
@@ -45,7 +46,8 @@ QUERN_FN void add_minimum(const Row& x, int64_t b, int s, const i32x16* minimum,
 
 // The block's integers meet float.
 template <class F>
-QUERN_FN f32x16 close_block(const f32x16& acc, const i32x16& sum, const i32x16& min_sum, const f32x16& d, const f32x16& dmin, float d_x) {
+QUERN_FN f32x16 close_block(const f32x16& acc, const i32x16& sum, const i32x16& min_sum, const f32x16& d,
+                            const f32x16& dmin, float d_x) {
   const f32x16 dx = f32x16::broadcast(d_x);
   f32x16 out = fma(to_f32(sum), d * dx, acc);
   if constexpr (F::kMin) out = fma(-dmin, dx * to_f32(min_sum), out);
@@ -53,7 +55,8 @@ QUERN_FN f32x16 close_block(const f32x16& acc, const i32x16& sum, const i32x16& 
 }
 
 template <class F, int kTokens>
-QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row, int64_t n_blocks) {
+QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
+                           int64_t n_blocks) {
   Row x[kTokens];
   f32x16 acc[kTokens];
   for (int t = 0; t < kTokens; ++t) {
@@ -61,6 +64,7 @@ QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, in
     acc[t] = f32x16::zero();
   }
   for (int64_t b = 0; b < n_blocks; ++b) {
+    prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
     i32x16 scales[kSubs<F>], minima[kSubs<F>], sum[kTokens], min_sum[kTokens];
     f.sub_scales(b, scales);
     if constexpr (F::kMin) f.sub_minima(b, minima);
@@ -112,14 +116,20 @@ struct Unpacked {
   i32* subs;
   float* scales;
   static constexpr int kSubRows = kSubs<F> * (F::kMin ? 2 : 1) * kTilePanels;
-  static size_t bytes(int64_t n_in) { return static_cast<size_t>(n_in / 256) * (64 * 64 * kTilePanels + 64 * kSubRows + 2 * 64 * kTilePanels); }
+  static size_t bytes(int64_t n_in) {
+    return static_cast<size_t>(n_in / 256) * (64 * 64 * kTilePanels + 64 * kSubRows + 2 * 64 * kTilePanels);
+  }
   Unpacked(std::byte* scratch, int64_t n_blocks) {
     codes = reinterpret_cast<typename F::Code*>(scratch);
     subs = reinterpret_cast<i32*>(scratch + n_blocks * 64 * 64 * kTilePanels);
     scales = reinterpret_cast<float*>(subs + n_blocks * 16 * kSubRows);
   }
-  QUERN_FN typename F::Code* code(int64_t b, int s, int g, int panel) const { return codes + (((b * 8 + s) * 8 + g) * kTilePanels + panel) * 64; }
-  QUERN_FN i32* scale_row(int64_t b, int j, int panel) const { return subs + (b * kSubRows + j * kTilePanels + panel) * 16; }
+  QUERN_FN typename F::Code* code(int64_t b, int s, int g, int panel) const {
+    return codes + (((b * 8 + s) * 8 + g) * kTilePanels + panel) * 64;
+  }
+  QUERN_FN i32* scale_row(int64_t b, int j, int panel) const {
+    return subs + (b * kSubRows + j * kTilePanels + panel) * 16;
+  }
   QUERN_FN i32* minimum_row(int64_t b, int j, int panel) const { return scale_row(b, kSubs<F> + j, panel); }
   QUERN_FN float* d(int64_t b, int panel) const { return scales + (b * 2 * kTilePanels + panel) * 16; }
   QUERN_FN float* dmin(int64_t b, int panel) const { return d(b, kTilePanels + panel); }
@@ -146,7 +156,8 @@ struct Unpacked {
 };
 
 template <class F, int kTokens>
-QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, int64_t first_panel, int n_panels, int64_t first_row, int64_t n_blocks) {
+QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, int64_t first_panel, int n_panels,
+                   int64_t first_row, int64_t n_blocks) {
   Row x[kTokens];
   f32x16 acc[kTilePanels][kTokens];
   for (int t = 0; t < kTokens; ++t) {
@@ -176,7 +187,8 @@ QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, 
         for (int g = 0; g < kVectors; ++g) {
           lat<typename F::Code, 64> codes[kTilePanels];
 #pragma GCC unroll 2
-          for (int p = 0; p < kTilePanels; ++p) codes[p] = lat<typename F::Code, 64>::load_aligned(u.code(b, s, h * kVectors + g, p));
+          for (int p = 0; p < kTilePanels; ++p)
+            codes[p] = lat<typename F::Code, 64>::load_aligned(u.code(b, s, h * kVectors + g, p));
 #pragma GCC unroll 4
           for (int t = 0; t < kTokens; ++t) {
             const i8x64 v = i8x64::broadcast4(x[t].codes + b * 256 + s * 32 + (h * kVectors + g) * 4);
@@ -190,7 +202,9 @@ QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, 
 #pragma GCC unroll 4
           for (int t = 0; t < kTokens; ++t) {
             sum[p][t] = sum[p][t] + part[p][t] * scale;
-            if constexpr (F::kMin) min_sum[p][t] = min_sum[p][t] + i32x16::load_aligned(u.minimum_row(b, j, p)) * i32x16::broadcast(x_sum[t]);
+            if constexpr (F::kMin)
+              min_sum[p][t] =
+                  min_sum[p][t] + i32x16::load_aligned(u.minimum_row(b, j, p)) * i32x16::broadcast(x_sum[t]);
           }
         }
       }
@@ -199,7 +213,8 @@ QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, 
       f32x16 dmin = f32x16::zero();
       if constexpr (F::kMin) dmin = f32x16::load_aligned(u.dmin(b, p));
       for (int t = 0; t < kTokens; ++t) {
-        acc[p][t] = close_block<F>(acc[p][t], sum[p][t], min_sum[p][t], f32x16::load_aligned(u.d(b, p)), dmin, x[t].d[b]);
+        acc[p][t] =
+            close_block<F>(acc[p][t], sum[p][t], min_sum[p][t], f32x16::load_aligned(u.d(b, p)), dmin, x[t].d[b]);
       }
     }
   }
@@ -216,17 +231,19 @@ void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const int64_t n_blocks = a.n_in / 256, n_panels = panel_count(a);
   const TileGrid grid(n_panels, row_count(ctx, a.rows), w.n_threads);
   const Unpacked<F> u(w.scratch, n_blocks);
-  for_each_unit(grid, w, row_count(ctx, a.rows),
-                [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
-    const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
-    for (int p = 0; fresh && p < kTilePanels; ++p) {
-      const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
-      u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
-    }
-    int64_t row = begin;
-    for (; row + kTokens256 <= end; row += kTokens256) tile<F, kTokens256>(a, u, rows, first_panel, here, row, n_blocks);
-    for (; row < end; ++row) tile<F, 1>(a, u, rows, first_panel, here, row, n_blocks);
-  });
+  for_each_unit(
+      grid, w, row_count(ctx, a.rows),
+      [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
+        const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
+        for (int p = 0; fresh && p < kTilePanels; ++p) {
+          const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
+          u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
+        }
+        int64_t row = begin;
+        for (; row + kTokens256 <= end; row += kTokens256)
+          tile<F, kTokens256>(a, u, rows, first_panel, here, row, n_blocks);
+        for (; row < end; ++row) tile<F, 1>(a, u, rows, first_panel, here, row, n_blocks);
+      });
 }
 
 template <class F>
@@ -236,12 +253,21 @@ size_t tiled_scratch(const Shape& shape) {
 
 template <class F>
 constexpr Kernel direct_row(const char* name) {
-  return {{Op::matmul, F::kFormat, ActivationFormat::q8_256, Layout::x16, kFewClasses}, own_isa(), own_priority(), name, &Erased<&direct<F>>::call};
+  return {{Op::matmul, F::kFormat, ActivationFormat::q8_256, Layout::x16, kFewClasses},
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&direct<F>>::call};
 }
 template <class F>
 constexpr Kernel tiled_row(const char* name) {
   return {{Op::matmul, F::kFormat, ActivationFormat::q8_256, Layout::x16, class_bit(RowClass::prefill)},
-          own_isa(), own_priority(), name, &Erased<&tiled<F>>::call, nullptr, &tiled_scratch<F>};
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&tiled<F>>::call,
+          nullptr,
+          &tiled_scratch<F>};
 }
 
 constexpr Kernel kRows[] = {

@@ -12,7 +12,8 @@ namespace quern::kernels::QUERN_ISA {
 namespace {
 
 template <class F, int kTokens>
-QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row, int64_t n_blocks) {
+QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
+                           int64_t n_blocks) {
   Row x[kTokens];
   f32x16 acc[kTokens];
   for (int t = 0; t < kTokens; ++t) {
@@ -20,6 +21,7 @@ QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, in
     acc[t] = f32x16::zero();
   }
   for (int64_t b = 0; b < n_blocks; ++b) {
+    prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
     lat<typename F::Code, 64> codes[8];
     f.codes(b, codes);
     const f32x16 d = f.scale(b);
@@ -30,7 +32,8 @@ QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, in
       for (int g = 0; g < 8; ++g) sum = dot<F>(sum, codes[g], i8x64::broadcast4(x[t].codes + b * 32 + g * 4));
       const float d_x = x[t].d[b];
       acc[t] = fma(to_f32(sum), d * f32x16::broadcast(d_x), acc[t]);
-      if constexpr (F::kMin) acc[t] = fma(f.minimum(b), f32x16::broadcast(d_x * static_cast<float>(x[t].sums[b])), acc[t]);
+      if constexpr (F::kMin)
+        acc[t] = fma(f.minimum(b), f32x16::broadcast(d_x * static_cast<float>(x[t].sums[b])), acc[t]);
     }
   }
   for (int t = 0; t < kTokens; ++t) finish(a, panel, first_row + t, acc[t]);
@@ -60,7 +63,9 @@ struct Unpacked {
   typename F::Code* codes;
   float* scales;
   float* minima;
-  static size_t bytes(int64_t n_in) { return static_cast<size_t>(n_in / 32) * kTilePanels * (512 + (F::kMin ? 128 : 64)); }
+  static size_t bytes(int64_t n_in) {
+    return static_cast<size_t>(n_in / 32) * kTilePanels * (512 + (F::kMin ? 128 : 64));
+  }
   Unpacked(std::byte* scratch, int64_t n_blocks) {
     codes = reinterpret_cast<typename F::Code*>(scratch);
     scales = reinterpret_cast<float*>(scratch + n_blocks * kTilePanels * 512);
@@ -78,7 +83,8 @@ struct Unpacked {
 };
 
 template <class F, int kTokens>
-QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, int64_t first_panel, int n_panels, int64_t first_row, int64_t n_blocks) {
+QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, int64_t first_panel, int n_panels,
+                   int64_t first_row, int64_t n_blocks) {
   Row x[kTokens];
   f32x16 acc[kTilePanels][kTokens];
   for (int t = 0; t < kTokens; ++t) {
@@ -97,7 +103,8 @@ QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, 
     for (int g = 0; g < 8; ++g) {
       lat<typename F::Code, 64> codes[kTilePanels];
 #pragma GCC unroll 2
-      for (int p = 0; p < kTilePanels; ++p) codes[p] = lat<typename F::Code, 64>::load_aligned(u.codes + ((b * 8 + g) * kTilePanels + p) * 64);
+      for (int p = 0; p < kTilePanels; ++p)
+        codes[p] = lat<typename F::Code, 64>::load_aligned(u.codes + ((b * 8 + g) * kTilePanels + p) * 64);
 #pragma GCC unroll 6
       for (int t = 0; t < kTokens; ++t) {
         const i8x64 v = i8x64::broadcast4(x[t].codes + b * 32 + g * 4);
@@ -112,8 +119,10 @@ QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, 
       if constexpr (F::kMin) x_min = f32x16::broadcast(x[t].d[b] * static_cast<float>(x[t].sums[b]));
 #pragma GCC unroll 2
       for (int p = 0; p < kTilePanels; ++p) {
-        acc[p][t] = fma(to_f32(sum[p][t]), f32x16::load_aligned(u.scales + (b * kTilePanels + p) * 16) * d_x, acc[p][t]);
-        if constexpr (F::kMin) acc[p][t] = fma(f32x16::load_aligned(u.minima + (b * kTilePanels + p) * 16), x_min, acc[p][t]);
+        acc[p][t] =
+            fma(to_f32(sum[p][t]), f32x16::load_aligned(u.scales + (b * kTilePanels + p) * 16) * d_x, acc[p][t]);
+        if constexpr (F::kMin)
+          acc[p][t] = fma(f32x16::load_aligned(u.minima + (b * kTilePanels + p) * 16), x_min, acc[p][t]);
       }
     }
   }
@@ -124,8 +133,8 @@ QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, 
 
 // The last, smaller tile of a split.
 template <class F, int kTokens>
-QUERN_FN void last_tile(int left, const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, int64_t first_panel, int n_panels, int64_t first_row,
-                        int64_t n_blocks) {
+QUERN_FN void last_tile(int left, const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, int64_t first_panel,
+                        int n_panels, int64_t first_row, int64_t n_blocks) {
   if constexpr (kTokens > 0) {
     if (left == kTokens) {
       tile<F, kTokens>(a, u, rows, first_panel, n_panels, first_row, n_blocks);
@@ -143,16 +152,19 @@ void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const int64_t n_blocks = a.n_in / 32, n_rows = row_count(ctx, a.rows), n_panels = panel_count(a);
   const TileGrid grid(n_panels, n_rows, w.n_threads);
   const Unpacked<F> u(w.scratch, n_blocks);
-  for_each_unit(grid, w, n_rows, [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
-    const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
-    for (int p = 0; fresh && p < kTilePanels; ++p) {
-      const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
-      u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
-    }
-    int64_t row = begin;
-    for (; row + kTileTokens <= end; row += kTileTokens) tile<F, kTileTokens>(a, u, rows, first_panel, here, row, n_blocks);
-    if (row < end) last_tile<F, kTileTokens - 1>(static_cast<int>(end - row), a, u, rows, first_panel, here, row, n_blocks);
-  });
+  for_each_unit(
+      grid, w, n_rows, [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
+        const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
+        for (int p = 0; fresh && p < kTilePanels; ++p) {
+          const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
+          u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
+        }
+        int64_t row = begin;
+        for (; row + kTileTokens <= end; row += kTileTokens)
+          tile<F, kTileTokens>(a, u, rows, first_panel, here, row, n_blocks);
+        if (row < end)
+          last_tile<F, kTileTokens - 1>(static_cast<int>(end - row), a, u, rows, first_panel, here, row, n_blocks);
+      });
 }
 
 template <class F>
@@ -162,22 +174,31 @@ size_t tiled_scratch(const Shape& shape) {
 
 template <class F>
 constexpr Kernel direct_row(const char* name) {
-  return {{Op::matmul, F::kFormat, ActivationFormat::q8_32, Layout::x16, kFewClasses}, own_isa(), own_priority(), name, &Erased<&direct<F>>::call};
+  return {{Op::matmul, F::kFormat, ActivationFormat::q8_32, Layout::x16, kFewClasses},
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&direct<F>>::call};
 }
 template <class F>
 constexpr Kernel tiled_row(const char* name) {
   return {{Op::matmul, F::kFormat, ActivationFormat::q8_32, Layout::x16, class_bit(RowClass::prefill)},
-          own_isa(), own_priority(), name, &Erased<&tiled<F>>::call, nullptr, &tiled_scratch<F>};
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&tiled<F>>::call,
+          nullptr,
+          &tiled_scratch<F>};
 }
 
 constexpr Kernel kRows[] = {
-    direct_row<Q4_0>(QUERN_NAME("direct_q4_0")),     tiled_row<Q4_0>(QUERN_NAME("tiled_q4_0")),
-    direct_row<Q4_1>(QUERN_NAME("direct_q4_1")),     tiled_row<Q4_1>(QUERN_NAME("tiled_q4_1")),
-    direct_row<Q5_0>(QUERN_NAME("direct_q5_0")),     tiled_row<Q5_0>(QUERN_NAME("tiled_q5_0")),
-    direct_row<Q5_1>(QUERN_NAME("direct_q5_1")),     tiled_row<Q5_1>(QUERN_NAME("tiled_q5_1")),
-    direct_row<Q8_0>(QUERN_NAME("direct_q8_0")),     tiled_row<Q8_0>(QUERN_NAME("tiled_q8_0")),
-    direct_row<Iq4Nl>(QUERN_NAME("direct_iq4_nl")),  tiled_row<Iq4Nl>(QUERN_NAME("tiled_iq4_nl")),
-    direct_row<Mxfp4>(QUERN_NAME("direct_mxfp4")),   tiled_row<Mxfp4>(QUERN_NAME("tiled_mxfp4")),
+    direct_row<Q4_0>(QUERN_NAME("direct_q4_0")),    tiled_row<Q4_0>(QUERN_NAME("tiled_q4_0")),
+    direct_row<Q4_1>(QUERN_NAME("direct_q4_1")),    tiled_row<Q4_1>(QUERN_NAME("tiled_q4_1")),
+    direct_row<Q5_0>(QUERN_NAME("direct_q5_0")),    tiled_row<Q5_0>(QUERN_NAME("tiled_q5_0")),
+    direct_row<Q5_1>(QUERN_NAME("direct_q5_1")),    tiled_row<Q5_1>(QUERN_NAME("tiled_q5_1")),
+    direct_row<Q8_0>(QUERN_NAME("direct_q8_0")),    tiled_row<Q8_0>(QUERN_NAME("tiled_q8_0")),
+    direct_row<Iq4Nl>(QUERN_NAME("direct_iq4_nl")), tiled_row<Iq4Nl>(QUERN_NAME("tiled_iq4_nl")),
+    direct_row<Mxfp4>(QUERN_NAME("direct_mxfp4")),  tiled_row<Mxfp4>(QUERN_NAME("tiled_mxfp4")),
 };
 
 }  // namespace

@@ -26,7 +26,8 @@ QUERN_FN void tile(const MatmulArgs& a, int64_t first_panel, int64_t first_row) 
   const float* x[kTokens];
   f32x16 acc[kPanels][kTokens];
   for (int p = 0; p < kPanels; ++p) w[p] = a.w + static_cast<size_t>(first_panel + p) * panel_size;
-  for (int t = 0; t < kTokens; ++t) x[t] = reinterpret_cast<const float*>(a.x + static_cast<size_t>(first_row + t) * a.x_stride);
+  for (int t = 0; t < kTokens; ++t)
+    x[t] = reinterpret_cast<const float*>(a.x + static_cast<size_t>(first_row + t) * a.x_stride);
   for (int p = 0; p < kPanels; ++p) {
     for (int t = 0; t < kTokens; ++t) acc[p][t] = f32x16::zero();
   }
@@ -60,18 +61,23 @@ template <Format kF>
 void matmul(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const int64_t n_rows = row_count(ctx, a.rows), n_panels = panel_count(a);
   const TileGrid grid(n_panels, n_rows, w.n_threads);
-  for_each_unit(grid, w, n_rows, [&](int64_t first_panel, bool, int64_t begin, int64_t end) __attribute__((always_inline)) {
-    if (first_panel + kTilePanels <= n_panels) {
-      panels<kF, kTilePanels>(a, first_panel, begin, end);
-    } else {
-      panels<kF, 1>(a, first_panel, begin, end);
-    }
-  });
+  for_each_unit(
+      grid, w, n_rows, [&](int64_t first_panel, bool, int64_t begin, int64_t end) __attribute__((always_inline)) {
+        if (first_panel + kTilePanels <= n_panels) {
+          panels<kF, kTilePanels>(a, first_panel, begin, end);
+        } else {
+          panels<kF, 1>(a, first_panel, begin, end);
+        }
+      });
 }
 
 template <Format kF>
 constexpr Kernel row(const char* name) {
-  return {{Op::matmul, kF, ActivationFormat::f32, Layout::x16}, own_isa(), own_priority(), name, &Erased<&matmul<kF>>::call};
+  return {{Op::matmul, kF, ActivationFormat::f32, Layout::x16},
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&matmul<kF>>::call};
 }
 
 constexpr Kernel kRows[] = {

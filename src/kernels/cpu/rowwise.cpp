@@ -9,15 +9,17 @@ namespace {
 // out = in * (1 / sqrt(mean(in^2) + eps)) * weight
 QUERN_FN void norm(const float* in, const float* weight, int n, float eps, float* out) {
   f32x16 squares = f32x16::zero();
-  by_16(n, [&](int64_t i, int lanes) __attribute__((always_inline)) {
-    const f32x16 x = load_n(in + i, lanes);
-    squares = fma(x, x, squares);
-  });
+  by_16(
+      n, [&](int64_t i, int lanes) __attribute__((always_inline)) {
+        const f32x16 x = load_n(in + i, lanes);
+        squares = fma(x, x, squares);
+      });
   const float mean = reduce_add(squares) / static_cast<float>(n);
   const f32x16 scale = f32x16::broadcast(1.0F / __builtin_sqrtf(mean + eps));
-  by_16(n, [&](int64_t i, int lanes) __attribute__((always_inline)) {
-    store_n(load_n(in + i, lanes) * scale * load_n(weight + i, lanes), out + i, lanes);
-  });
+  by_16(
+      n, [&](int64_t i, int lanes) __attribute__((always_inline)) {
+        store_n(load_n(in + i, lanes) * scale * load_n(weight + i, lanes), out + i, lanes);
+      });
 }
 
 void rms_norm(const RmsNormArgs& a, const RunContext& ctx, const Worker& w) {
@@ -51,19 +53,22 @@ QUERN_FN f32x16 swap_neighbours(const f32x16& x) {
 }
 
 QUERN_FN void rope_neox(float* x, const float* cosines, const float* sines, int n_pairs) {
-  by_16(n_pairs, [&](int64_t i, int lanes) __attribute__((always_inline)) {
-    const f32x16 x0 = load_n(x + i, lanes), x1 = load_n(x + n_pairs + i, lanes);
-    const f32x16 c = load_n(cosines + i, lanes), s0 = load_n(sines + i, lanes), s1 = load_n(sines + n_pairs + i, lanes);
-    store_n(fma(x0, c, x1 * s0), x + i, lanes);
-    store_n(fma(x1, c, x0 * s1), x + n_pairs + i, lanes);
-  });
+  by_16(
+      n_pairs, [&](int64_t i, int lanes) __attribute__((always_inline)) {
+        const f32x16 x0 = load_n(x + i, lanes), x1 = load_n(x + n_pairs + i, lanes);
+        const f32x16 c = load_n(cosines + i, lanes), s0 = load_n(sines + i, lanes),
+                     s1 = load_n(sines + n_pairs + i, lanes);
+        store_n(fma(x0, c, x1 * s0), x + i, lanes);
+        store_n(fma(x1, c, x0 * s1), x + n_pairs + i, lanes);
+      });
 }
 
 QUERN_FN void rope_neighbours(float* x, const float* cosines, const float* sines, int n_pairs) {
-  by_16(2 * int64_t{n_pairs}, [&](int64_t i, int lanes) __attribute__((always_inline)) {
-    const f32x16 v = load_n(x + i, lanes);
-    store_n(fma(v, load_n(cosines + i, lanes), swap_neighbours(v) * load_n(sines + i, lanes)), x + i, lanes);
-  });
+  by_16(
+      2 * int64_t{n_pairs}, [&](int64_t i, int lanes) __attribute__((always_inline)) {
+        const f32x16 v = load_n(x + i, lanes);
+        store_n(fma(v, load_n(cosines + i, lanes), swap_neighbours(v) * load_n(sines + i, lanes)), x + i, lanes);
+      });
 }
 
 void rope(const RopeArgs& a, const RunContext& ctx, const Worker& w) {
@@ -84,10 +89,11 @@ void rope(const RopeArgs& a, const RunContext& ctx, const Worker& w) {
 
 template <ActFn kFn>
 QUERN_FN void act_mul_range(const float* gate, const float* up, int64_t n, float* out) {
-  by_16(n, [&](int64_t i, int lanes) __attribute__((always_inline)) {
-    const f32x16 g = load_n(gate + i, lanes), u = load_n(up + i, lanes);
-    store_n((kFn == ActFn::silu ? silu(g) : gelu(g)) * u, out + i, lanes);
-  });
+  by_16(
+      n, [&](int64_t i, int lanes) __attribute__((always_inline)) {
+        const f32x16 g = load_n(gate + i, lanes), u = load_n(up + i, lanes);
+        store_n((kFn == ActFn::silu ? silu(g) : gelu(g)) * u, out + i, lanes);
+      });
 }
 
 void act_mul(const ActMulArgs& a, const RunContext& ctx, const Worker& w) {
@@ -104,9 +110,10 @@ void softcap(const SoftcapArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = share(row_count(ctx, a.rows) * a.n, w);
   const f32x16 cap = f32x16::broadcast(a.cap);
   float* x = a.x + r.begin;
-  by_16(r.end - r.begin, [&](int64_t i, int lanes) __attribute__((always_inline)) {
-    store_n(cap * tanh(load_n(x + i, lanes) / cap), x + i, lanes);
-  });
+  by_16(
+      r.end - r.begin, [&](int64_t i, int lanes) __attribute__((always_inline)) {
+        store_n(cap * tanh(load_n(x + i, lanes) / cap), x + i, lanes);
+      });
 }
 
 // One block of kVectors * 16 values: format/activation.h states the rule. Sums are per kSum vectors.
@@ -118,13 +125,40 @@ QUERN_FN void quantize_block(const float* x, i8* codes, float* d, i32* sums) {
   const i32 bits = reduce_max(largest);
   float amax = 0;
   __builtin_memcpy(&amax, &bits, 4);
-  const bool finite = bits < 0x7f800000, tiny = amax < format::kTinyAmax;
-  *d = !finite ? __builtin_nanf("") : tiny ? 0.0F : amax / 127.0F;
-  const bool zero = !finite || tiny;
-  const f32x16 inverse = f32x16::broadcast(zero ? 0.0F : 127.0F / amax);
+  const bool finite = bits < 0x7f800000;
+  if (!finite || amax < format::kTinyAmax) {
+    *d = finite ? 0.0F : __builtin_nanf("");
+    __builtin_memset(codes, 0, kVectors * 16);
+    __builtin_memset(sums, 0, kVectors / kSum * sizeof(i32));
+    return;
+  }
+  // Whether a step is the best so far: all candidates are tried side by side.
+  f32x16 inverse[format::kStepCount], squares[format::kStepCount];
+#pragma GCC unroll 4
+  for (int k = 0; k < format::kStepCount; ++k) {
+    inverse[k] = f32x16::broadcast(static_cast<float>(127 - k) / amax);
+    squares[k] = f32x16::zero();
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    const f32x16 value = f32x16::load(x + 16 * v);
+#pragma GCC unroll 4
+    for (int k = 0; k < format::kStepCount; ++k) {
+      const f32x16 scaled = value * inverse[k], r = scaled - round(scaled);
+      squares[k] = squares[k] + r * r;
+    }
+  }
+  float least = reduce_add(squares[0]), best = 127.0F;
+#pragma GCC unroll 4
+  for (int k = 1; k < format::kStepCount; ++k) {
+    const float error = reduce_add(squares[k]) * format::kStepWeights[k];
+    best = error < least ? static_cast<float>(127 - k) : best;
+    least = error < least ? error : least;
+  }
+  *d = amax / best;
+  const f32x16 chosen = f32x16::broadcast(best / amax);
   i32x16 sum = i32x16::zero();
   for (int v = 0; v < kVectors; ++v) {
-    const i32x16 q = zero ? i32x16::zero() : round_i32(f32x16::load(x + 16 * v) * inverse);
+    const i32x16 q = round_i32(f32x16::load(x + 16 * v) * chosen);
     narrow<i8>(q).store(codes + 16 * v);
     sum = sum + q;
     if (v % kSum == kSum - 1) {
@@ -148,7 +182,8 @@ void quantize(const QuantizeArgs& a, const RunContext& ctx, const Worker& w) {
     float* d = reinterpret_cast<float*>(out + layout.d_offset);
     i32* sums = reinterpret_cast<i32*>(out + layout.sums_offset);
     for (int b = 0; b < a.n / kBlock; ++b) {
-      quantize_block<kBlock / 16, kSumWidth / 16>(x + b * kBlock, codes + b * kBlock, d + b, sums + b * (kBlock / kSumWidth));
+      quantize_block<kBlock / 16, kSumWidth / 16>(x + b * kBlock, codes + b * kBlock, d + b,
+                                                  sums + b * (kBlock / kSumWidth));
     }
     __builtin_memset(out + a.n, 0, layout.d_offset - static_cast<size_t>(a.n));
     __builtin_memset(d + n_d, 0, layout.sums_offset - layout.d_offset - n_d * 4);
@@ -167,8 +202,10 @@ constexpr Kernel kRows[] = {
     row(Op::rope, QUERN_NAME("rope"), &Erased<&rope>::call),
     row(Op::act_mul, QUERN_NAME("act_mul"), &Erased<&act_mul>::call),
     row(Op::softcap, QUERN_NAME("softcap"), &Erased<&softcap>::call),
-    row(Op::quantize, QUERN_NAME("quantize_q8_32"), &Erased<&quantize<ActivationFormat::q8_32>>::call, ActivationFormat::q8_32),
-    row(Op::quantize, QUERN_NAME("quantize_q8_256"), &Erased<&quantize<ActivationFormat::q8_256>>::call, ActivationFormat::q8_256),
+    row(Op::quantize, QUERN_NAME("quantize_q8_32"), &Erased<&quantize<ActivationFormat::q8_32>>::call,
+        ActivationFormat::q8_32),
+    row(Op::quantize, QUERN_NAME("quantize_q8_256"), &Erased<&quantize<ActivationFormat::q8_256>>::call,
+        ActivationFormat::q8_256),
 };
 
 }  // namespace

@@ -23,7 +23,9 @@ constexpr Isa own_isa() {
   return kName[0] == 'g' ? Isa::generic : kName[0] == 'n' ? Isa::neon : kName[3] == '2' ? Isa::avx2 : Isa::avx512;
 }
 // Above ref (0); a better tier above a lesser one.
-constexpr int own_priority() { return own_isa() == Isa::generic ? 10 : own_isa() == Isa::avx512 ? 30 : 20; }
+constexpr int own_priority() {
+  return own_isa() == Isa::generic ? 10 : own_isa() == Isa::avx512 ? 30 : 20;
+}
 
 inline constexpr bool kWide = kRegBytes == 64;  // 32 registers of 64 bytes
 // How far to unroll loops over the vectors of a block: where registers are few, unrolling only makes code.

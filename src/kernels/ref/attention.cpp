@@ -13,9 +13,13 @@ namespace {
 
 constexpr float kMaxHalf = 65504.0F;
 
-uint16_t clamped_half(float x) { return format::f32_to_f16(std::clamp(x, -kMaxHalf, kMaxHalf)); }
+uint16_t clamped_half(float x) {
+  return format::f32_to_f16(std::clamp(x, -kMaxHalf, kMaxHalf));
+}
 
-uint16_t* half_at(std::byte* page, size_t offset) { return reinterpret_cast<uint16_t*>(page + offset); }
+uint16_t* half_at(std::byte* page, size_t offset) {
+  return reinterpret_cast<uint16_t*>(page + offset);
+}
 
 // What a query has gathered so far: softmax numerators relative to the running maximum.
 struct Running {
@@ -25,8 +29,8 @@ struct Running {
 };
 
 // Attention of one query to one chunk, merged into `state`.
-void attend_chunk(const AttentionArgs& a, const float* q, std::byte* page, int kv_head, int first_visible, int end_visible,
-                  Running* state) {
+void attend_chunk(const AttentionArgs& a, const float* q, std::byte* page, int kv_head, int first_visible,
+                  int end_visible, Running* state) {
   const int hd = a.place.head_dim;
   const uint16_t* keys = half_at(page, a.place.k_offset + static_cast<size_t>(kv_head) * a.place.head_bytes());
   const uint16_t* values = half_at(page, a.place.v_offset + static_cast<size_t>(kv_head) * a.place.head_bytes());
@@ -71,7 +75,9 @@ void kv_store(const KvStoreArgs& a, const RunContext& ctx, const Worker& w) {
       const int position = span.first_position + i, slot = position % kPagePositions;
       std::byte* page = span.pages[a.place.kind][position / kPagePositions];
       for (int h = 0; h < a.place.n_kv_heads; ++h) {
-        const size_t in = (static_cast<size_t>(row) * static_cast<size_t>(a.place.n_kv_heads) + static_cast<size_t>(h)) * static_cast<size_t>(hd);
+        const size_t in =
+            (static_cast<size_t>(row) * static_cast<size_t>(a.place.n_kv_heads) + static_cast<size_t>(h)) *
+            static_cast<size_t>(hd);
         uint16_t* keys = half_at(page, a.place.k_offset + static_cast<size_t>(h) * a.place.head_bytes());
         uint16_t* values = half_at(page, a.place.v_offset + static_cast<size_t>(h) * a.place.head_bytes());
         for (int d = 0; d < hd; ++d) {

@@ -8,9 +8,17 @@ namespace quern::kernels::ref {
 
 using Lanes = quern::lattice::generic::lattice<float, 4>;
 
-float exp_f32(float x) { return exp(Lanes::broadcast(x)).lane(0); }
-float tanh_f32(float x) { return tanh(Lanes::broadcast(x)).lane(0); }
-float silu(float x) { return quern::lattice::generic::silu(Lanes::broadcast(x)).lane(0); }
-float gelu_tanh(float x) { return gelu(Lanes::broadcast(x)).lane(0); }
+float exp_f32(float x) {
+  return exp(Lanes::broadcast(x)).lane(0);
+}
+float tanh_f32(float x) {
+  return tanh(Lanes::broadcast(x)).lane(0);
+}
+float silu(float x) {
+  return quern::lattice::generic::silu(Lanes::broadcast(x)).lane(0);
+}
+float gelu_tanh(float x) {
+  return gelu(Lanes::broadcast(x)).lane(0);
+}
 
 }  // namespace quern::kernels::ref

@@ -86,8 +86,9 @@ void matmul(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
     float* y = a.y + row * a.y_stride;
     for (int64_t o = r.begin; o < r.end; ++o) {
       const std::byte* weights = a.w + static_cast<size_t>(o) * row_bytes;
-      float value = a.act == ActivationFormat::f32 ? dot_floats(a.format, weights, reinterpret_cast<const float*>(x), a.n_in)
-                                                   : dot_codes(a.format, weights, x, a.n_in, a.act);
+      float value = a.act == ActivationFormat::f32
+                        ? dot_floats(a.format, weights, reinterpret_cast<const float*>(x), a.n_in)
+                        : dot_codes(a.format, weights, x, a.n_in, a.act);
       if (a.bias != nullptr) value = value + a.bias[o];
       if (a.residual != nullptr) value = a.residual[row * a.y_stride + o] + value;
       y[o] = value;

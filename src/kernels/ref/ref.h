@@ -1,5 +1,5 @@
-// ref: every op in plain scalar code, the oracle that all other kernels are tested against, and the fallback that always
-// answers. Written for reading: one loop nest per op, in the order that docs/NUMERICS.md prescribes.
+// ref: every op in plain scalar code, the oracle that all other kernels are tested against, and the fallback that
+// always answers. Written for reading: one loop nest per op, in the order that docs/NUMERICS.md prescribes.
 #pragma once
 
 #include <span>

@@ -4,7 +4,9 @@
 namespace quern::kernels::ref {
 namespace {
 
-constexpr Kernel any(Op op, const char* name, KernelFn fn) { return {{op}, Isa::generic, 0, name, fn}; }
+constexpr Kernel any(Op op, const char* name, KernelFn fn) {
+  return {{op}, Isa::generic, 0, name, fn};
+}
 
 std::vector<Kernel> make_rows() {
   std::vector<Kernel> rows = {
@@ -19,13 +21,18 @@ std::vector<Kernel> make_rows() {
       any(Op::softcap, "ref.softcap", &Erased<&softcap>::call),
   };
   for (const ActivationFormat act : {ActivationFormat::q8_32, ActivationFormat::q8_256}) {
-    rows.push_back({{Op::quantize, format::Format::f32, act}, Isa::generic, 0, "ref.quantize", &Erased<&quantize>::call});
+    rows.push_back(
+        {{Op::quantize, format::Format::f32, act}, Isa::generic, 0, "ref.quantize", &Erased<&quantize>::call});
   }
   for (int i = 0; i < format::kFormatCount; ++i) {
     const auto f = static_cast<format::Format>(i);
     rows.push_back({{Op::embed, f}, Isa::generic, 0, "ref.embed", &Erased<&embed>::call});
     rows.push_back({{Op::matmul, f, format::activation_for(f)}, Isa::generic, 0, "ref.matmul", &Erased<&matmul>::call});
-    rows.push_back({{Op::repack, f, ActivationFormat::f32, Layout::x16}, Isa::generic, 0, "ref.repack_x16", &Erased<&repack_x16>::call});
+    rows.push_back({{Op::repack, f, ActivationFormat::f32, Layout::x16},
+                    Isa::generic,
+                    0,
+                    "ref.repack_x16",
+                    &Erased<&repack_x16>::call});
   }
   return rows;
 }

@@ -10,7 +10,9 @@
 namespace quern::kernels::ref {
 namespace {
 
-size_t at(int64_t row, int64_t width) { return static_cast<size_t>(row * width); }
+size_t at(int64_t row, int64_t width) {
+  return static_cast<size_t>(row * width);
+}
 
 // x * (1 / sqrt(mean(x^2) + eps)) * weight
 void norm(const float* in, const float* weight, int n, float eps, float* out) {
@@ -35,7 +37,8 @@ void embed(const EmbedArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = share(ctx.n_rows, w);
   for (int64_t row = r.begin; row < r.end; ++row) {
     float* out = a.out + at(row, a.n_dim);
-    format::dequantize_row(a.format, a.table + static_cast<size_t>(ctx.ids[row]) * a.row_bytes, out, static_cast<size_t>(a.n_dim));
+    format::dequantize_row(a.format, a.table + static_cast<size_t>(ctx.ids[row]) * a.row_bytes, out,
+                           static_cast<size_t>(a.n_dim));
     for (int i = 0; i < a.n_dim; ++i) out[i] *= a.scale;
   }
 }
@@ -68,7 +71,8 @@ void rms_norm(const RmsNormArgs& a, const RunContext& ctx, const Worker& w) {
 void quantize(const QuantizeArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = share(row_count(ctx, a.rows), w);
   for (int64_t row = r.begin; row < r.end; ++row) {
-    format::quantize_activation_row(a.format, a.in + at(row, a.n), static_cast<size_t>(a.n), a.out + static_cast<size_t>(row) * a.out_stride);
+    format::quantize_activation_row(a.format, a.in + at(row, a.n), static_cast<size_t>(a.n),
+                                    a.out + static_cast<size_t>(row) * a.out_stride);
   }
 }
 

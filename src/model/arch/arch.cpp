@@ -30,6 +30,7 @@ Arch std_decoder(std::string_view name) {
       {"attention.value_length", &Params::value_length, optional},
       {"attention.layer_norm_rms_epsilon", &Params::norm_eps, required},
       {"attention.scale", &Params::attn_scale, optional},
+      {"attention.sliding_window_pattern", &Params::window_pattern, optional},
       {"vocab_size", &Params::n_vocab, optional},
       {"rope.dimension_count", &Params::rope_dims, optional},
       {"rope.freq_base", &Params::rope_base, optional},

@@ -31,7 +31,7 @@ struct Params {
   std::string rope_scaling;  // "", "none", "linear", "yarn", "longrope"
   // Attention
   int64_t window = -1;
-  PerLayer window_pattern;
+  PerLayer window_pattern;  // per layer: windowed or not; one number n: every n-th layer is not
   double attn_softcap = -1, logit_softcap = -1, attn_scale = -1;
 };
 
@@ -62,9 +62,9 @@ struct TensorRow {
 
 // Which layers see only a window.
 enum class WindowPattern : uint8_t {
-  none,        // no layer
-  all,         // every layer, when the file states a window
-  even,        // layers 0, 2, 4, ...
+  none,           // no layer
+  all,            // every layer, when the file states a window
+  even,           // layers 0, 2, 4, ...
   but_every_6th,  // all but layers 5, 11, 17, ...
 };
 

@@ -5,6 +5,8 @@ namespace quern::model {
 
 Arch qwen2();
 
-Arch qwen2() { return std_decoder("qwen2"); }
+Arch qwen2() {
+  return std_decoder("qwen2");
+}
 
 }  // namespace quern::model

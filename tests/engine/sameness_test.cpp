@@ -1,0 +1,104 @@
+// The promise "Same": logits do not depend on threads, on how a prompt is cut, on fusions or on the instruction set.
+// Bit for bit, on every tiny model, past their windows and page borders.
+#include <cstring>
+
+#include "plan/plan.h"
+#include "tiny.h"
+
+namespace quern::engine {
+namespace {
+
+constexpr size_t kTokens = 150;
+
+struct Variant {
+  std::string name;
+  EngineOptions options;
+};
+
+EngineOptions base_options() {
+  EngineOptions options;
+  options.n_threads = 1;
+  options.n_ctx = 512;
+  options.n_chunk = 64;
+  return options;
+}
+
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  const auto with = [&](const std::string& name, auto change) {
+    Variant v{name, base_options()};
+    change(v.options);
+    all.push_back(std::move(v));
+  };
+  for (const int n : {2, 3}) with(std::to_string(n) + " threads", [n](EngineOptions& o) { o.n_threads = n; });
+  for (const int n : {1, 7, 33}) with("chunk " + std::to_string(n), [n](EngineOptions& o) { o.n_chunk = n; });
+  with("no fusion", [](EngineOptions& o) { o.no_fuse = {"all"}; });
+  for (const plan::Fusion& fusion : plan::all_fusions()) {
+    with(std::string("without ") + fusion.name, [&](EngineOptions& o) { o.no_fuse = {fusion.name}; });
+  }
+  const CpuInfo cpu = detect_cpu();
+  for (int i = 0; i < kIsaCount; ++i) {
+    const auto isa = static_cast<Isa>(i);
+    if (isa != cpu.best && cpu.supports(isa)) with(isa_name(isa), [isa](EngineOptions& o) { o.isa = isa_name(isa); });
+  }
+  return all;
+}
+
+bool same(const std::vector<float>& a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+class EveryModel : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryModel, LogitsDoNotDependOnHowTheyAreComputed) {
+  const auto tokens = some_tokens(kTokens, 7);
+  const auto expected = all_logits(GetParam(), base_options(), tokens);
+  ASSERT_FALSE(expected.empty());
+  for (const Variant& v : variants()) EXPECT_TRUE(same(expected, all_logits(GetParam(), v.options, tokens))) << v.name;
+  auto other = tokens;
+  other[3] ^= 1;
+  EXPECT_FALSE(same(expected, all_logits(GetParam(), base_options(), other))) << "the comparison sees nothing";
+}
+
+// Prompt at once, token by token, in uneven pieces, after another conversation, and after going back.
+TEST_P(EveryModel, LogitsDoNotDependOnTheSessionsPast) {
+  const auto tokens = some_tokens(kTokens, 8);
+  const auto engine = Engine::load(GetParam(), base_options());
+  ASSERT_TRUE(engine.ok()) << engine.error().message;
+  const auto fresh = [&] { return std::move((*engine)->new_session()).value(); };
+  const auto at_once = fresh();
+  ASSERT_TRUE(at_once->sync(tokens).ok());
+  const std::vector<float> expected(at_once->logits().begin(), at_once->logits().end());
+
+  const auto one_by_one = fresh();
+  for (size_t n = 1; n <= tokens.size(); ++n) ASSERT_TRUE(one_by_one->sync(std::span(tokens).first(n)).ok());
+  EXPECT_TRUE(same(expected, one_by_one->logits()));
+  EXPECT_EQ(one_by_one->n_reused(), static_cast<int>(tokens.size()) - 1);
+
+  const auto uneven = fresh();
+  for (const size_t n : {size_t{2}, size_t{9}, size_t{10}, size_t{77}, tokens.size()})
+    ASSERT_TRUE(uneven->sync(std::span(tokens).first(n)).ok());
+  EXPECT_TRUE(same(expected, uneven->logits()));
+
+  const auto reused = fresh();
+  ASSERT_TRUE(reused->sync(some_tokens(kTokens, 9)).ok());
+  auto other_end = tokens;
+  for (size_t i = 100; i < other_end.size(); ++i) other_end[i] = (other_end[i] + 1) % 500;
+  ASSERT_TRUE(reused->sync(other_end).ok());
+  ASSERT_TRUE(reused->sync(tokens).ok());
+  EXPECT_EQ(reused->n_reused(), 100);
+  EXPECT_TRUE(same(expected, reused->logits()));
+
+  ASSERT_TRUE(reused->sync(tokens).ok());  // again: only the last token is evaluated
+  EXPECT_EQ(reused->n_reused(), static_cast<int>(tokens.size()) - 1);
+  EXPECT_TRUE(same(expected, reused->logits()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, EveryModel, ::testing::ValuesIn(tiny_models()), [](const auto& which) {
+  std::string name = std::filesystem::path(which.param).stem().string();
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+});
+
+}  // namespace
+}  // namespace quern::engine

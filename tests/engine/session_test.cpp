@@ -1,0 +1,99 @@
+// Session and generation: limits, named errors, cancellation, rollback behind windows.
+#include "tiny.h"
+#include "token/sampler.h"
+#include "token/tokenizer.h"
+
+namespace quern::engine {
+namespace {
+
+std::shared_ptr<Engine> load(const std::string& name, int n_ctx) {
+  EngineOptions options;
+  options.n_threads = 1;
+  options.n_ctx = n_ctx;
+  auto engine = Engine::load(tiny_dir() + "/" + name + ".gguf", options);
+  EXPECT_TRUE(engine.ok()) << engine.error().message;
+  return engine.ok() ? *engine : nullptr;
+}
+
+TEST(Session, WhatDoesNotFitIsRefusedWithBothNumbers) {
+  const auto engine = load("llama", 32);
+  const auto session = std::move(engine->new_session()).value();
+  const auto refused = session->sync(some_tokens(33, 1));
+  EXPECT_EQ(refused.error().status, Status::limit_exceeded);
+  EXPECT_NE(refused.error().message.find("33"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("32"), std::string::npos);
+  EXPECT_TRUE(session->sync(some_tokens(32, 1)).ok());
+}
+
+TEST(Session, BadTokensAreRefusedAndTheSessionGoesOn) {
+  const auto engine = load("llama", 64);
+  const auto session = std::move(engine->new_session()).value();
+  const std::vector<int32_t> negative = {1, -1}, large = {1, 1000000000};
+  EXPECT_EQ(session->sync(negative).error().status, Status::invalid_argument);
+  EXPECT_EQ(session->sync(large).error().status, Status::invalid_argument);
+  EXPECT_EQ(session->sync({}).error().status, Status::invalid_argument);
+  EXPECT_TRUE(session->sync(some_tokens(5, 1)).ok());
+}
+
+TEST(Session, CancelledBetweenChunksItCanGoOn) {
+  const auto engine = load("llama", 64);
+  const auto session = std::move(engine->new_session()).value();
+  const std::atomic<bool> cancel{true};
+  EXPECT_EQ(session->sync(some_tokens(8, 1), &cancel).error().status, Status::cancelled);
+  EXPECT_TRUE(session->sync(some_tokens(8, 1)).ok());
+}
+
+// Going back further than a window's pages are kept evaluates from the start, with the same result.
+TEST(Session, GoingBackBehindAWindowIsRight) {
+  const auto engine = load("gemma3", 2048);
+  const auto tokens = some_tokens(1500, 3);
+  const auto session = std::move(engine->new_session()).value(), fresh = std::move(engine->new_session()).value();
+  ASSERT_TRUE(session->sync(tokens).ok());
+  ASSERT_TRUE(session->sync(some_tokens(1501, 3)).ok());
+  const auto start = std::span(tokens).first(70);
+  ASSERT_TRUE(session->sync(start).ok());
+  EXPECT_EQ(session->n_reused(), 0);
+  ASSERT_TRUE(fresh->sync(start).ok());
+  EXPECT_TRUE(std::equal(fresh->logits().begin(), fresh->logits().end(), session->logits().begin()));
+}
+
+TEST(Generate, GreedyIsRepeatableAndStopsAtTheLimit) {
+  const auto engine = load("llama", 64);
+  token::SamplerOptions greedy;
+  greedy.temperature = 0;
+  std::vector<std::vector<int32_t>> answers;
+  for (int i = 0; i < 2; ++i) {
+    const auto session = std::move(engine->new_session()).value();
+    const auto stats = generate(*engine, *session, some_tokens(5, 2), greedy, 12, {});
+    ASSERT_TRUE(stats.ok());
+    EXPECT_LE(stats->n_generated, 12);
+    answers.push_back(stats->tokens);
+  }
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
+TEST(Generate, AFullContextEndsIt) {
+  const auto engine = load("llama", 16);
+  const auto session = std::move(engine->new_session()).value();
+  token::SamplerOptions options;
+  options.seed = 4;
+  options.logit_bias = {};
+  const auto stats = generate(*engine, *session, some_tokens(10, 2), options, 1000, {});
+  ASSERT_TRUE(stats.ok()) << stats.error().message;
+  EXPECT_TRUE(stats->stop == StopReason::context_full || stats->stop == StopReason::eog);
+  EXPECT_LE(stats->n_generated, 7);
+}
+
+TEST(Engine, RefusesByName) {
+  EngineOptions options;
+  const auto error = [&](const std::string& path) { return Engine::load(path, options).error().message; };
+  EXPECT_NE(error("/nowhere.gguf").find("/nowhere.gguf"), std::string::npos);
+  options.no_fuse = {"nonsense"};
+  EXPECT_NE(error(tiny_dir() + "/llama.gguf").find("row_chain"), std::string::npos);
+  options.no_fuse.clear();
+  options.isa = "sse9";
+  EXPECT_NE(error(tiny_dir() + "/llama.gguf").find("sse9"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quern::engine

@@ -1,0 +1,269 @@
+// Every other op of the registry against ref, bit for bit: widths with tails, several row counts and team sizes.
+#include <cmath>
+#include <limits>
+
+#include "fixture.h"
+
+namespace quern::kernels {
+namespace {
+
+RunContext rows_only(int n_rows) {
+  RunContext ctx;
+  ctx.n_rows = n_rows;
+  return ctx;
+}
+
+// Calls make(out) for the arguments that write to out, for ref and for every candidate, and compares all of out.
+template <class Make>
+void compare(Op op, size_t n_out, const std::vector<float>& initial, const RunContext& ctx, const Shape& shape,
+             const Make& make) {
+  int n = 0;
+  for (const Kernel& kernel : candidates(op)) {
+    if (kernel.fits != nullptr && !kernel.fits(shape)) continue;
+    std::vector<float> expected(n_out, -7.0F), actual(n_out, -7.0F);
+    std::copy(initial.begin(), initial.end(), expected.begin());
+    std::copy(initial.begin(), initial.end(), actual.begin());
+    run(reference(kernel.key), make(expected.data()), ctx, shape, 1);
+    for (const int n_threads : {1, 2, 5}) {
+      std::copy(initial.begin(), initial.end(), actual.begin());
+      run(kernel, make(actual.data()), ctx, shape, n_threads);
+      ASSERT_TRUE(same_bits(expected.data(), actual.data(), n_out))
+          << kernel.name << " width " << shape.n_in << " threads " << n_threads;
+    }
+    ++n;
+  }
+  EXPECT_GT(n, 0) << op_name(op);
+}
+
+constexpr int kWidths[] = {1, 15, 16, 17, 64, 200, 576};
+
+TEST(Ops, RmsNorm) {
+  for (const int n : kWidths) {
+    const auto in = random_floats(static_cast<size_t>(7 * n), 1), weight = random_floats(static_cast<size_t>(n), 2);
+    compare(Op::rms_norm, static_cast<size_t>(7 * n), {}, rows_only(7), {0, n},
+            [&](float* out) { return RmsNormArgs{in.data(), weight.data(), n, 1e-5F, RowSet::tokens, false, out}; });
+    const int32_t out_rows[] = {1, 4, 6};
+    RunContext ctx = rows_only(7);
+    ctx.out_rows = out_rows;
+    ctx.n_out = 3;
+    compare(Op::rms_norm, static_cast<size_t>(3 * n), {}, ctx, {0, n},
+            [&](float* out) { return RmsNormArgs{in.data(), weight.data(), n, 1e-5F, RowSet::outputs, true, out}; });
+  }
+}
+
+TEST(Ops, AddAndActivations) {
+  for (const int n : kWidths) {
+    const auto a = random_floats(static_cast<size_t>(5 * n), 1, 4.0F), b = random_floats(static_cast<size_t>(5 * n), 2);
+    compare(Op::add, a.size(), {}, rows_only(5), {0, n}, [&](float* out) {
+      return AddArgs{a.data(), b.data(), n, out};
+    });
+    for (const ActFn fn : {ActFn::silu, ActFn::gelu_tanh}) {
+      compare(Op::act_mul, a.size(), {}, rows_only(5), {0, n}, [&](float* out) {
+        return ActMulArgs{a.data(), b.data(), n, fn, out};
+      });
+    }
+    compare(Op::softcap, a.size(), a, rows_only(5), {0, n}, [&](float* x) {
+      return SoftcapArgs{x, n, 30.0F, RowSet::tokens};
+    });
+  }
+}
+
+TEST(Ops, ActivationsAreTheFunctionsTheyClaim) {
+  const std::vector<float> gate = {-20.0F, -1.5F, -0.1F, 0.0F, 0.3F, 2.0F, 30.0F};
+  const std::vector<float> up(gate.size(), 2.0F);
+  for (const ActFn fn : {ActFn::silu, ActFn::gelu_tanh}) {
+    std::vector<float> out(gate.size());
+    run(reference({Op::act_mul}), ActMulArgs{gate.data(), up.data(), static_cast<int>(gate.size()), fn, out.data()},
+        rows_only(1), {}, 1);
+    for (size_t i = 0; i < gate.size(); ++i) {
+      const double x = gate[i];
+      const double expected =
+          2.0 * (fn == ActFn::silu ? x / (1 + std::exp(-x))
+                                   : 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
+      EXPECT_NEAR(out[i], expected, 2e-6 * (1 + std::fabs(expected))) << x;
+    }
+  }
+}
+
+TEST(Ops, HeadNormAndRope) {
+  const int n_rows = 5, n_heads = 3;
+  std::vector<int32_t> positions = {0, 1, 77, 4095, 100000};
+  RunContext ctx = rows_only(n_rows);
+  ctx.positions = positions.data();
+  for (const int head_dim : {16, 24, 64, 80}) {
+    const auto x = random_floats(static_cast<size_t>(n_rows * n_heads * head_dim), 1),
+               weight = random_floats(static_cast<size_t>(head_dim), 2);
+    compare(Op::head_norm, x.size(), x, ctx, {0, head_dim}, [&](float* v) {
+      return HeadNormArgs{v, weight.data(), n_heads, head_dim, 1e-6F};
+    });
+    for (const bool neox : {false, true}) {
+      for (const int n_pairs : {head_dim / 2, head_dim / 4}) {
+        std::vector<float> table(static_cast<size_t>(n_rows * 4 * n_pairs));
+        run(reference({Op::rope_table}), RopeTableArgs{n_pairs, neox, 10000.0, 1.0, 1.0F, nullptr, table.data()}, ctx,
+            {}, 1);
+        compare(Op::rope, x.size(), x, ctx, {0, head_dim},
+                [&](float* v) { return RopeArgs{v, table.data(), n_heads, head_dim, n_pairs, neox}; });
+      }
+    }
+  }
+}
+
+TEST(Ops, RopeRotatesByPositionTimesFrequency) {
+  const int32_t position = 3;
+  RunContext ctx = rows_only(1);
+  ctx.positions = &position;
+  float table[8], x[4] = {1, 0, 0, 1};
+  run(reference({Op::rope_table}), RopeTableArgs{2, false, 100.0, 0.5, 1.0F, nullptr, table}, ctx, {}, 1);
+  run(reference({Op::rope}), RopeArgs{x, table, 1, 4, 2, false}, ctx, {}, 1);
+  EXPECT_NEAR(x[0], std::cos(1.5), 1e-6);
+  EXPECT_NEAR(x[1], std::sin(1.5), 1e-6);
+  EXPECT_NEAR(x[2], -std::sin(0.15), 1e-6);
+  EXPECT_NEAR(x[3], std::cos(0.15), 1e-6);
+}
+
+TEST(Ops, Quantize) {
+  for (const Kernel& kernel : candidates(Op::quantize)) {
+    const int n = 512, n_rows = 6;
+    auto x = random_floats(static_cast<size_t>(n * n_rows), 9, 3.0F);
+    std::fill(x.begin() + n, x.begin() + 2 * n, 0.0F);
+    x[static_cast<size_t>(2 * n)] = std::numeric_limits<float>::infinity();
+    x[static_cast<size_t>(3 * n + 100)] = std::numeric_limits<float>::quiet_NaN();
+    for (int i = 4 * n; i < 5 * n; ++i) x[static_cast<size_t>(i)] *= 1e-38F;
+    const size_t stride = format::activation_layout(kernel.key.act, n).row_bytes;
+    std::vector<unsigned char> expected(stride * n_rows), actual(stride * n_rows, 0xEE);
+    const auto args = [&](std::vector<unsigned char>& out) {
+      return QuantizeArgs{x.data(), n, kernel.key.act, RowSet::tokens, reinterpret_cast<std::byte*>(out.data()),
+                          stride};
+    };
+    run(reference(kernel.key), args(expected), rows_only(n_rows), {}, 1);
+    run(kernel, args(actual), rows_only(n_rows), {}, 3);
+    EXPECT_TRUE(same_bits(expected.data(), actual.data(), expected.size())) << kernel.name;
+  }
+}
+
+// Keys and values of several sequences in their pages, then attention, in both forms.
+struct Sequences {
+  int n_heads, n_kv_heads, head_dim;
+  std::vector<std::vector<float>> pages_memory;
+  std::vector<std::vector<std::byte*>> tables;
+  std::vector<std::byte* const*> kinds;
+  std::vector<Span> spans;
+  KvPlace place;
+
+  Sequences(int heads, int kv_heads, int hd, std::vector<std::pair<int, int>> positions_and_rows)
+      : n_heads(heads), n_kv_heads(kv_heads), head_dim(hd) {
+    place = {0, 0, 0, kv_heads, hd};
+    place.v_offset = place.head_bytes() * static_cast<size_t>(kv_heads);
+    int row = 0;
+    for (const auto& [first, n] : positions_and_rows) {
+      std::vector<std::byte*> table;
+      for (int page = 0; page * kPagePositions < first + n; ++page) {
+        pages_memory.emplace_back(2 * place.v_offset / sizeof(float), 0.0F);
+        table.push_back(reinterpret_cast<std::byte*>(pages_memory.back().data()));
+      }
+      tables.push_back(std::move(table));
+      spans.push_back({row, n, first, nullptr});
+      row += n;
+    }
+    kinds.resize(tables.size());
+    for (size_t i = 0; i < tables.size(); ++i) {
+      kinds[i] = tables[i].data();
+      spans[i].pages = &kinds[i];
+    }
+  }
+  RunContext context(const std::vector<Span>& s) const {
+    RunContext ctx;
+    ctx.spans = s.data();
+    ctx.n_spans = static_cast<int>(s.size());
+    for (const Span& span : s) ctx.n_rows += span.n_rows;
+    return ctx;
+  }
+  // Stores positions [0, first + n) of each sequence.
+  void fill(uint32_t seed) const {
+    for (const Span& span : spans) {
+      const int n = span.first_position + span.n_rows;
+      const auto k = random_floats(static_cast<size_t>(n * n_kv_heads * head_dim), seed++),
+                 v = random_floats(k.size(), seed++);
+      run(reference({Op::kv_store}), KvStoreArgs{k.data(), v.data(), place}, context({{0, n, 0, span.pages}}), {}, 1);
+    }
+  }
+};
+
+TEST(Ops, KvStore) {
+  for (const int head_dim : {16, 80, 256}) {
+    const Sequences expected(4, 2, head_dim, {{60, 9}, {0, 3}}), actual(4, 2, head_dim, {{60, 9}, {0, 3}});
+    auto k = random_floats(static_cast<size_t>(12 * 2 * head_dim), 1), v = random_floats(k.size(), 2);
+    k[5] = 1e30F;
+    v[7] = -std::numeric_limits<float>::infinity();
+    int n = 0;
+    for (const Kernel& kernel : candidates(Op::kv_store)) {
+      run(reference(kernel.key), KvStoreArgs{k.data(), v.data(), expected.place}, expected.context(expected.spans), {},
+          1);
+      run(kernel, KvStoreArgs{k.data(), v.data(), actual.place}, actual.context(actual.spans), {0, head_dim}, 5);
+      for (size_t i = 0; i < expected.pages_memory.size(); ++i) {
+        EXPECT_TRUE(
+            same_bits(expected.pages_memory[i].data(), actual.pages_memory[i].data(), expected.pages_memory[i].size()))
+            << kernel.name;
+      }
+      ++n;
+    }
+    EXPECT_GT(n, 0);
+  }
+}
+
+TEST(Ops, Attention) {
+  const struct {
+    int heads, kv_heads, head_dim, window;
+    float softcap;
+    bool sinks;
+  } shapes[] = {{9, 3, 64, 0, 0, false},
+                {4, 1, 256, 48, 0, false},
+                {2, 2, 16, 5, 20.0F, false},
+                {8, 2, 80, 0, 0, true},
+                {6, 6, 32, 64, 0, false}};
+  for (const auto& s : shapes) {
+    for (const auto& layout :
+         std::vector<std::vector<std::pair<int, int>>>{{{0, 1}}, {{200, 1}}, {{0, 70}}, {{60, 9}, {0, 3}, {129, 2}}}) {
+      const Sequences seq(s.heads, s.kv_heads, s.head_dim, layout);
+      seq.fill(11);
+      const RunContext ctx = seq.context(seq.spans);
+      const auto q = random_floats(static_cast<size_t>(ctx.n_rows * s.heads * s.head_dim), 5),
+                 sinks = random_floats(static_cast<size_t>(s.heads), 6);
+      compare(Op::attention, q.size(), {}, ctx, {s.heads / s.kv_heads, s.head_dim}, [&](float* out) {
+        return AttentionArgs{
+            q.data(), seq.place, s.heads, s.window, 0.125F, s.softcap, s.sinks ? sinks.data() : nullptr, out};
+      });
+    }
+  }
+}
+
+// Against softmax in double precision: the window is exactly `window` keys wide, sinks take their share.
+TEST(Ops, AttentionIsSoftmaxOverTheVisibleKeys) {
+  const int hd = 16, n = 150, window = 70;
+  const Sequences seq(1, 1, hd, {{0, n}});
+  const auto k = random_floats(static_cast<size_t>(n * hd), 1), v = random_floats(static_cast<size_t>(n * hd), 2),
+             q = random_floats(static_cast<size_t>(n * hd), 3);
+  const RunContext ctx = seq.context(seq.spans);
+  run(reference({Op::kv_store}), KvStoreArgs{k.data(), v.data(), seq.place}, ctx, {}, 1);
+  const float sink = 0.7F;
+  std::vector<float> out(q.size());
+  run(reference({Op::attention}), AttentionArgs{q.data(), seq.place, 1, window, 0.25F, 0, &sink, out.data()}, ctx,
+      {1, hd}, 1);
+  for (int i = 0; i < n; ++i) {
+    double total = std::exp(static_cast<double>(sink));
+    std::vector<double> expected(hd);
+    for (int j = std::max(0, i - window + 1); j <= i; ++j) {
+      double dot = 0;
+      for (int d = 0; d < hd; ++d)
+        dot += static_cast<double>(q[static_cast<size_t>(i * hd + d)]) * k[static_cast<size_t>(j * hd + d)];
+      const double p = std::exp(0.25 * dot);
+      total += p;
+      for (int d = 0; d < hd; ++d) expected[static_cast<size_t>(d)] += p * v[static_cast<size_t>(j * hd + d)];
+    }
+    for (int d = 0; d < hd; ++d)
+      EXPECT_NEAR(out[static_cast<size_t>(i * hd + d)], expected[static_cast<size_t>(d)] / total, 3e-3) << i;
+  }
+}
+
+}  // namespace
+}  // namespace quern::kernels

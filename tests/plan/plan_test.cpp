@@ -1,0 +1,112 @@
+// Plans: text goldens (a changed fusion, kernel choice or order shows as a text diff), fusion rules, arena safety.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/file_io.h"
+#include "file/gguf.h"
+#include "plan/plan.h"
+
+namespace quern::plan {
+namespace {
+
+constexpr uint32_t kGeneric = 1;
+
+std::string from_env(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : ".";
+}
+
+// Weights stay where they are: no test here runs a plan.
+class Unpacked : public PackedWeights {
+ public:
+  const std::byte* find(const model::Weight& weight, kernels::Layout) const override { return weight.data; }
+};
+
+struct Loaded {
+  file::GgufFile file;
+  std::unique_ptr<model::Model> model;
+  KvLayout kv;
+};
+
+std::unique_ptr<Loaded> load(const std::string& name) {
+  auto file = file::GgufFile::open(from_env("QUERN_TEST_DATA") + "/tiny/" + name + ".gguf");
+  if (!file.ok()) {
+    ADD_FAILURE() << file.error().message << "; run tools/make_testdata.py";
+    return nullptr;
+  }
+  auto loaded = std::unique_ptr<Loaded>(new Loaded{std::move(*file), nullptr, {}});
+  auto model = model::load_model(loaded->file, 0);
+  EXPECT_TRUE(model.ok()) << model.error().message;
+  loaded->model = std::move(*model);
+  loaded->kv = make_kv_layout(loaded->model->spec);
+  return loaded;
+}
+
+Plan compiled(const Loaded& loaded, const PlanOptions& options, std::byte* arena = nullptr) {
+  auto plan = compile(*loaded.model, loaded.kv, Unpacked(), options, arena);
+  EXPECT_TRUE(plan.ok());
+  return std::move(*plan);
+}
+
+// QUERN_UPDATE_GOLDENS=1 writes what it sees; look at the diff before you commit it.
+TEST(Plan, TextIsAsBefore) {
+  for (const char* name : {"llama", "qwen3-q-q4_k", "gemma3-q-mix", "phi3", "gemma2"}) {
+    const auto loaded = load(name);
+    ASSERT_NE(loaded, nullptr);
+    const std::string text = to_text(compiled(*loaded, {1, 1, kGeneric, {}})) + "\n" +
+                             to_text(compiled(*loaded, {64, 1, kGeneric, {"all"}}));
+    const std::string path = from_env("QUERN_SOURCE_DIR") + "/tests/plan/golden/" + name + ".txt";
+    if (std::getenv("QUERN_UPDATE_GOLDENS") != nullptr) {
+      ASSERT_TRUE(write_file_atomic(path, std::as_bytes(std::span(text))).ok());
+    }
+    const auto golden = read_file(path);
+    ASSERT_TRUE(golden.ok()) << golden.error().message;
+    EXPECT_EQ(*golden, text) << name;
+  }
+}
+
+TEST(Plan, EachFusionChangesSomethingAndAllOffIsOneCallAStep) {
+  const auto loaded = load("llama");
+  ASSERT_NE(loaded, nullptr);
+  const std::string fused = to_text(compiled(*loaded, {1, 1, kGeneric, {}}));
+  for (const Fusion& fusion : all_fusions())
+    EXPECT_NE(fused, to_text(compiled(*loaded, {1, 1, kGeneric, {fusion.name}}))) << fusion.name;
+  for (const Step& step : compiled(*loaded, {1, 1, kGeneric, {"all"}}).steps) EXPECT_EQ(step.calls.size(), 1U);
+}
+
+TEST(Plan, UnknownFusionNamesAreRefused) {
+  const auto loaded = load("llama");
+  ASSERT_NE(loaded, nullptr);
+  const auto plan = compile(*loaded->model, loaded->kv, Unpacked(), {1, 1, kGeneric, {"matmul_ad"}}, nullptr);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(plan.error().message.find("matmul_add"), std::string::npos);
+}
+
+// What a step writes is no other value that the same step or a later one still reads.
+TEST(Plan, BuffersOfAStepDoNotOverlap) {
+  const auto loaded = load("gemma3");
+  ASSERT_NE(loaded, nullptr);
+  std::vector<std::byte> arena(compiled(*loaded, {64, 1, kGeneric, {}}).arena_bytes + 64);
+  const Plan plan = compiled(*loaded, {64, 1, kGeneric, {}}, arena.data());
+  int checked = 0;
+  for (const Step& step : plan.steps) {
+    for (const Call& call : step.calls) {
+      const auto* m = std::get_if<kernels::MatmulArgs>(&call.args);
+      if (m == nullptr) continue;
+      const size_t n_rows = m->rows == kernels::RowSet::tokens ? 64 : 1;
+      const std::byte* x_end = m->x + m->x_stride * n_rows;
+      const auto* y = reinterpret_cast<const std::byte*>(m->y);
+      const std::byte* y_end = y + sizeof(float) * static_cast<size_t>(m->y_stride) * n_rows;
+      EXPECT_TRUE(y_end <= m->x || x_end <= y) << call.name;
+      EXPECT_LE(y_end, arena.data() + arena.size());
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 40);
+}
+
+}  // namespace
+}  // namespace quern::plan
