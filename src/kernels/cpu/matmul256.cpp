@@ -132,7 +132,7 @@ struct Core256 {
         lat<typename F::Code, 64> codes[8];
         f.codes(b, s, codes);
         const int j = s * (32 / F::kSub);
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
         for (int t = 0; t < kTokens; ++t) {
           add_sub<F>(x[t], b, s, codes, scales + j, sum[t]);
           if constexpr (F::kMin) add_minimum<F>(x[t], b, s, minima + j, min_sum[t]);
@@ -162,35 +162,35 @@ struct Core256 {
       }
       for (int s = 0; s < 8; ++s) {
         constexpr int kHalves = 32 / F::kSub, kVectors = 8 / kHalves;
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
         for (int h = 0; h < kHalves; ++h) {
           const int j = s * kHalves + h;
           i32x16 part[kTilePanels][kTokens];
           i32 x_sum[kTokens];
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
           for (int t = 0; t < kTokens; ++t) {
             const i32* sums = x[t].sums + b * 16;
             x_sum[t] = F::kSub == 32 ? sums[2 * s] + sums[2 * s + 1] : sums[j];
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
             for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot_start<F>(x_sum[t]);
           }
 #pragma GCC unroll kDeep
           for (int g = 0; g < kVectors; ++g) {
             lat<typename F::Code, 64> codes[kTilePanels];
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
             for (int p = 0; p < kTilePanels; ++p)
               codes[p] = lat<typename F::Code, 64>::load_aligned(u.code(b, s, h * kVectors + g, p));
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
             for (int t = 0; t < kTokens; ++t) {
               const i8x64 v = i8x64::broadcast4(x[t].codes + b * 256 + s * 32 + (h * kVectors + g) * 4);
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
               for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot<F>(part[p][t], codes[p], v);
             }
           }
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
           for (int p = 0; p < kTilePanels; ++p) {
             const i32x16 scale = i32x16::load_aligned(u.scale_row(b, j, p));
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
             for (int t = 0; t < kTokens; ++t) {
               sum[p][t] = sum[p][t] + part[p][t] * scale;
               if constexpr (F::kMin)
