@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/log.h"
+
 namespace quern::token {
 namespace {
 
@@ -24,10 +26,7 @@ Result<Merge> read_merge(const Vocab& vocab, std::string_view line, int32_t rank
   if (space == std::string_view::npos || space + 1 == line.size()) return bad("is not two parts with a space between");
   left = vocab.find(line.substr(0, space));
   right = vocab.find(line.substr(space + 1));
-  if (left == kNoToken || right == kNoToken) return bad("has a part that is not a token");
-  const int32_t result = vocab.find(std::string(line.substr(0, space)) += line.substr(space + 1));
-  if (result == kNoToken) return bad("makes a text that is not a token");
-  return Merge{rank, result};
+  return Merge{rank, vocab.find(std::string(line.substr(0, space)) += line.substr(space + 1))};
 }
 
 }  // namespace
@@ -35,12 +34,24 @@ Result<Merge> read_merge(const Vocab& vocab, std::string_view line, int32_t rank
 Result<BpeModel> BpeModel::create(const Vocab& vocab, const VocabData& data, bool ignore_merges) {
   BpeModel model;
   model.merges_ = MergeMap(data.merges.size());
+  size_t n_idle = 0;
+  std::string_view first_idle;
   for (size_t i = 0; i < data.merges.size(); ++i) {
     int32_t left = kNoToken;
     int32_t right = kNoToken;
     QUERN_TRY(const Merge merge, read_merge(vocab, data.merges[i], static_cast<int32_t>(i), left, right));
+    // A merge of or to something that is no token can never be made: the peers' loaders let it stand, and so do we.
+    if (left == kNoToken || right == kNoToken || merge.result == kNoToken) {
+      if (n_idle++ == 0) first_idle = data.merges[i];
+      continue;
+    }
     // Text never turns into markup; a repeated pair keeps its better rank.
     if (!vocab.is_markup(merge.result)) model.merges_.add(left, right, merge);
+  }
+  if (n_idle > 0) {
+    log_warning("tokenizer: " + std::to_string(n_idle) +
+                " merges are of or to no token and have no effect, the first is '" +
+                std::string(first_idle.substr(0, 80)) + "'");
   }
   model.ignore_merges_ = ignore_merges;
   if (ignore_merges) {

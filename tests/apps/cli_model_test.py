@@ -315,5 +315,28 @@ class Chat(Program):
             self.assertEqual("\x1b[1m" in chat.all, bold, env)
 
 
+class Examples(Program):
+    """The programs of examples/, which use nothing but the public headers."""
+
+    def example(self, name, *args):
+        return subprocess.run([Path(os.environ["QUERN_EXAMPLES"]) / name, *args], capture_output=True, text=True, timeout=120, env=self.env)
+
+    def test_c_and_cpp_answer_alike(self):
+        model = with_template(tiny_model(), self.folder / "chat.gguf", CHATML)
+        answers = [self.example(name, model, "hello") for name in ("hello", "hello_cpp")]
+        self.assertEqual([a.returncode for a in answers], [0, 0], answers[0].stderr)
+        self.assertEqual(answers[0].stdout, answers[1].stdout)
+        self.assertRegex(answers[0].stdout, r"(?s).+\n\[\d+ tokens\]\n$")
+        asked = self.quern("run", "-m", model, "--temp", "0", "-n", "64", "hello")
+        self.assertEqual(answers[0].stdout.rsplit("\n[", 1)[0], asked.stdout.removesuffix("\n"))
+
+    def test_failures_are_said(self):
+        for name in ("hello", "hello_cpp"):
+            self.assertEqual(self.example(name).returncode, 2)
+            failed = self.example(name, "/nowhere.gguf")
+            self.assertEqual(failed.returncode, 1)
+            self.assertIn("/nowhere.gguf", failed.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

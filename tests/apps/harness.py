@@ -16,7 +16,7 @@ from pathlib import Path
 
 QUERN = os.environ["QUERN_BINARY"]
 SOURCE = Path(os.environ["QUERN_SOURCE_DIR"])
-MODELS = Path(os.environ["QUERN_TEST_DATA"]) / "models"
+MODELS = Path(os.environ["QUERN_TEST_DATA"]) / "tiny"
 STATS = re.compile(r"\[prompt (\d+) tok(?: \(\d+ reused\))?, [\d.]+ tok/s \| answer (\d+) tok, [\d.]+ tok/s\]")
 CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
@@ -25,7 +25,7 @@ CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_
 def tiny_model(name="llama"):
     path = MODELS / f"{name}.gguf"
     if not path.exists():
-        raise AssertionError(f"{path} is missing: tools/synth/tiny_models.py {MODELS} makes it")
+        raise AssertionError(f"{path} is missing: tools/make_testdata.py makes it")
     return str(path)
 
 

@@ -20,7 +20,7 @@ QUERN_FN void finish(const MatmulArgs& a, int64_t panel, int64_t row, f32x16 val
 inline constexpr int kAhead = 4096;
 template <int kBytes>
 QUERN_FN void prefetch_ahead(const std::byte* p) {
-#pragma GCC unroll 32
+#pragma GCC unroll unroll(32)
   for (int i = 0; i < kBytes; i += 64) prefetch(p + kAhead + i);
 }
 
@@ -104,7 +104,5 @@ QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_row
     }
   }
 }
-
-inline constexpr uint8_t kFewClasses = class_bit(RowClass::decode) | class_bit(RowClass::few);
 
 }  // namespace quern::kernels::QUERN_ISA

@@ -134,21 +134,21 @@ QUERN_FN void quantize_block(const float* x, i8* codes, float* d, i32* sums) {
   }
   // Whether a step is the best so far: all candidates are tried side by side.
   f32x16 inverse[format::kStepCount], squares[format::kStepCount];
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
   for (int k = 0; k < format::kStepCount; ++k) {
     inverse[k] = f32x16::broadcast(static_cast<float>(127 - k) / amax);
     squares[k] = f32x16::zero();
   }
   for (int v = 0; v < kVectors; ++v) {
     const f32x16 value = f32x16::load(x + 16 * v);
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
     for (int k = 0; k < format::kStepCount; ++k) {
       const f32x16 scaled = value * inverse[k], r = scaled - round(scaled);
       squares[k] = squares[k] + r * r;
     }
   }
   float least = reduce_add(squares[0]), best = 127.0F;
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
   for (int k = 1; k < format::kStepCount; ++k) {
     const float error = reduce_add(squares[k]) * format::kStepWeights[k];
     best = error < least ? static_cast<float>(127 - k) : best;

@@ -1,0 +1,143 @@
+// The C interface as a program outside uses it: statuses, messages, room conventions, lifetimes.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "quern/quern.hpp"
+
+namespace quern::api {
+namespace {
+
+std::string tiny(const char* name) {
+  const char* data = std::getenv("QUERN_TEST_DATA");
+  return std::string(data != nullptr ? data : "build/testdata") + "/tiny/" + name + ".gguf";
+}
+
+class CApi : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(quern_engine_load(tiny("llama").c_str(), nullptr, &engine_), QUERN_OK)
+        << quern_last_error() << "; tools/make_testdata.py makes it";
+  }
+  void TearDown() override { quern_engine_free(engine_); }
+  quern_engine* engine_ = nullptr;
+};
+
+TEST(CApiLoad, FailuresHaveAStatusAndAMessage) {
+  quern_engine* engine = reinterpret_cast<quern_engine*>(1);
+  EXPECT_EQ(quern_engine_load("/nowhere.gguf", nullptr, &engine), QUERN_NOT_FOUND);
+  EXPECT_EQ(engine, nullptr);
+  EXPECT_NE(std::string(quern_last_error()).find("/nowhere.gguf"), std::string::npos);
+  EXPECT_EQ(quern_engine_load(nullptr, nullptr, &engine), QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(quern_engine_load("x", nullptr, nullptr), QUERN_INVALID_ARGUMENT);
+  quern_engine_options options = quern_engine_defaults();
+  options.isa = "abacus";
+  EXPECT_NE(quern_engine_load(tiny("llama").c_str(), &options, &engine), QUERN_OK);
+  EXPECT_NE(std::string(quern_last_error()).find("abacus"), std::string::npos);
+  options = quern_engine_options{};  // size 0: not from the defaults
+  EXPECT_EQ(quern_engine_load(tiny("llama").c_str(), &options, &engine), QUERN_INVALID_ARGUMENT);
+  quern_engine_free(nullptr);
+  quern_session_free(nullptr);
+}
+
+TEST(CApiLoad, AnOlderCallersShorterOptionsCount) {
+  quern_engine_options options = quern_engine_defaults();
+  options.n_ctx = 48;
+  options.isa = "not read";
+  options.size = offsetof(quern_engine_options, isa);
+  quern_engine* engine = nullptr;
+  ASSERT_EQ(quern_engine_load(tiny("llama").c_str(), &options, &engine), QUERN_OK) << quern_last_error();
+  EXPECT_EQ(quern_engine_n_ctx(engine), 48);
+  quern_engine_free(engine);
+}
+
+TEST_F(CApi, RoomConvention) {
+  const char text[] = "Hello world";
+  size_t n = 0;
+  EXPECT_EQ(quern_tokenize(engine_, text, sizeof text - 1, false, nullptr, &n), QUERN_LIMIT_EXCEEDED);
+  ASSERT_GT(n, 1U);
+  std::vector<int32_t> ids(n);
+  size_t room = n - 1;
+  EXPECT_EQ(quern_tokenize(engine_, text, sizeof text - 1, false, ids.data(), &room), QUERN_LIMIT_EXCEEDED);
+  EXPECT_EQ(room, n);
+  EXPECT_EQ(quern_tokenize(engine_, text, sizeof text - 1, false, ids.data(), &room), QUERN_OK);
+  size_t bytes = 0;
+  EXPECT_EQ(quern_detokenize(engine_, ids.data(), n, nullptr, &bytes), QUERN_LIMIT_EXCEEDED);
+  EXPECT_EQ(bytes, sizeof text - 1);
+  EXPECT_EQ(quern_tokenize(engine_, nullptr, 0, false, nullptr, &(n = 0)), QUERN_OK);  // nothing needs no room
+  EXPECT_EQ(quern_tokenize(engine_, nullptr, 5, false, nullptr, &n), QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(quern_tokenize(engine_, text, 5, false, nullptr, nullptr), QUERN_INVALID_ARGUMENT);
+  const int32_t wrong = 1 << 30;
+  EXPECT_NE(quern_detokenize(engine_, &wrong, 1, nullptr, &(bytes = 0)), QUERN_OK);
+}
+
+TEST_F(CApi, SessionsOutliveTheirEnginesHandle) {
+  quern_session* session = nullptr;
+  ASSERT_EQ(quern_session_new(engine_, &session), QUERN_OK);
+  quern_engine_free(engine_);
+  engine_ = nullptr;
+  EXPECT_EQ(quern_session_logits(session), nullptr);  // nothing evaluated yet
+  const int32_t ids[] = {5, 6, 7};
+  EXPECT_EQ(quern_session_sync(session, ids, 3), QUERN_OK) << quern_last_error();
+  EXPECT_NE(quern_session_logits(session), nullptr);
+  EXPECT_EQ(quern_session_sync(session, ids, 0), QUERN_INVALID_ARGUMENT);
+  const int32_t wrong[] = {5, -1};
+  EXPECT_EQ(quern_session_sync(session, wrong, 2), QUERN_INVALID_ARGUMENT);
+  quern_session_free(session);
+}
+
+TEST_F(CApi, GenerateStopsWhenToldAndRefusesNonsense) {
+  quern_session* session = nullptr;
+  ASSERT_EQ(quern_session_new(engine_, &session), QUERN_OK);
+  const int32_t ids[] = {5, 6, 7};
+  quern_sampling sampling = quern_sampling_defaults();
+  sampling.temperature = 0;
+  int calls = 0;
+  const auto stop = [](const char*, size_t, void* user) { return ++*static_cast<int*>(user) < 3; };
+  int32_t n = -1;
+  EXPECT_EQ(quern_generate(session, ids, 3, &sampling, 100, stop, &calls, &n), QUERN_OK) << quern_last_error();
+  EXPECT_EQ(calls, 3);
+  EXPECT_GE(n, 3);
+  EXPECT_EQ(quern_generate(session, ids, 3, nullptr, 4, nullptr, nullptr, &n), QUERN_OK);
+  EXPECT_LE(n, 4);
+  EXPECT_EQ(quern_generate(session, ids, 0, nullptr, 4, nullptr, nullptr, nullptr), QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(quern_generate(session, ids, 3, nullptr, -1, nullptr, nullptr, nullptr), QUERN_INVALID_ARGUMENT);
+  sampling.top_p = 7;
+  EXPECT_EQ(quern_generate(session, ids, 3, &sampling, 4, nullptr, nullptr, nullptr), QUERN_INVALID_ARGUMENT);
+  quern_session_free(session);
+}
+
+TEST_F(CApi, NoChatTemplateIsSaid) {
+  const quern_message message = {"user", "hi"};
+  size_t n = 0;
+  EXPECT_EQ(quern_chat_tokens(engine_, &message, 1, nullptr, &n), QUERN_UNSUPPORTED);
+  EXPECT_NE(std::string(quern_last_error()).find("chat template"), std::string::npos);
+}
+
+TEST_F(CApi, MessagesBelongToTheirThread) {
+  EXPECT_NE(quern_session_new(nullptr, nullptr), QUERN_OK);
+  EXPECT_STRNE(quern_last_error(), "");
+  std::thread([] { EXPECT_STREQ(quern_last_error(), ""); }).join();
+}
+
+TEST(CppApi, WrapsAndThrows) {
+  EXPECT_THROW(Engine("/nowhere.gguf"), Failure);
+  const Engine engine(tiny("llama"));
+  const auto ids = engine.tokenize("Hello world", false);
+  EXPECT_EQ(engine.detokenize(ids), "Hello world");
+  EXPECT_TRUE(engine.tokenize("", false).empty());
+  Session session(engine);
+  EXPECT_TRUE(session.logits().empty());
+  session.sync(ids);
+  EXPECT_EQ(session.logits().size(), static_cast<size_t>(engine.n_vocab()));
+  quern_sampling sampling = quern_sampling_defaults();
+  sampling.temperature = 0;
+  std::string first, second;
+  const auto into = [](std::string& text) { return [&text](std::string_view piece) { return text += piece, true; }; };
+  EXPECT_EQ(session.generate(ids, sampling, 8, into(first)), Session(engine).generate(ids, sampling, 8, into(second)));
+  EXPECT_EQ(first, second);
+}
+
+}  // namespace
+}  // namespace quern::api
