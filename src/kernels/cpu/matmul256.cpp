@@ -56,7 +56,7 @@ QUERN_FN f32x16 close_block(const f32x16& acc, const i32x16& sum, const i32x16& 
 }
 
 // Tokens of a tile: integer sums of blocks and of sub-blocks want registers of their own.
-inline constexpr int kTokens256 = kWide ? 4 : 1;
+inline constexpr int kTokens256 = kWide ? 4 : 2;
 
 // A group of panels unpacked: codes [n_blocks][8][8][kTilePanels][64], then per block sub-scales and sub-minima
 // [kSubs][kTilePanels][16] i32, then d and dmin [kTilePanels][16] f32.
@@ -143,7 +143,7 @@ struct Core256 {
       for (int t = 0; t < kTokens; ++t)
         acc[t] = close_block<F>(acc[t], sum[t], min_sum[t], f.scale(b), dmin, x[t].d[b]);
     }
-    for (int t = 0; t < kTokens; ++t) finish(a, panel, first_row + t, acc[t]);
+    finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
   }
 
   template <int kTokens>
@@ -209,19 +209,25 @@ struct Core256 {
         }
       }
     }
-    for (int t = 0; t < kTokens; ++t) {
-      for (int p = 0; p < n_panels; ++p) finish(a, first_panel + p, first_row + t, acc[p][t]);
+    for (int p = 0; p < n_panels; ++p) {
+      finish_rows<kTokens>(a, first_panel + p, first_row, acc[p], rows.n_planes);
     }
   }
 };
 
 constexpr Kernel kRows[] = {
-    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k")),    tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k")),
-    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k")),    tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k")),
-    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k")),    tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k")),
-    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k")),    tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k")),
-    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k")),    tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k")),
-    direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs")), tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs")),
+    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k")),    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k"), 2),
+    tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k")),      tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k"), 2),
+    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k")),    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k"), 2),
+    tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k")),      tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k"), 2),
+    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k")),    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k"), 2),
+    tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k")),      tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k"), 2),
+    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k")),    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k"), 2),
+    tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k")),      tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k"), 2),
+    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k")),    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k"), 2),
+    tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k")),      tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k"), 2),
+    direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs")), direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs"), 2),
+    tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs")),   tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs"), 2),
 };
 
 }  // namespace

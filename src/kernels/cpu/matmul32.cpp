@@ -69,7 +69,7 @@ struct Core32 {
           acc[t] = fma(f.minimum(b), f32x16::broadcast(d_x * static_cast<float>(x[t].sums[b])), acc[t]);
       }
     }
-    for (int t = 0; t < kTokens; ++t) finish(a, panel, first_row + t, acc[t]);
+    finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
   }
 
   template <int kTokens>
@@ -116,20 +116,27 @@ struct Core32 {
         }
       }
     }
-    for (int t = 0; t < kTokens; ++t) {
-      for (int p = 0; p < n_panels; ++p) finish(a, first_panel + p, first_row + t, acc[p][t]);
+    for (int p = 0; p < n_panels; ++p) {
+      finish_rows<kTokens>(a, first_panel + p, first_row, acc[p], rows.n_planes);
     }
   }
 };
 
 constexpr Kernel kRows[] = {
-    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0")),    tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0")),
-    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1")),    tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1")),
-    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0")),    tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0")),
-    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1")),    tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1")),
-    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0")),    tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0")),
-    direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl")), tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl")),
-    direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4")),  tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4")),
+    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0")),    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0"), 2),
+    tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0")),      tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0"), 2),
+    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1")),    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1"), 2),
+    tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1")),      tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1"), 2),
+    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0")),    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0"), 2),
+    tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0")),      tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0"), 2),
+    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1")),    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1"), 2),
+    tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1")),      tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1"), 2),
+    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0")),    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0"), 2),
+    tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0")),      tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0"), 2),
+    direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl")), direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl"), 2),
+    tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl")),   tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl"), 2),
+    direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4")),  direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4"), 2),
+    tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4")),    tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4"), 2),
 };
 
 }  // namespace
