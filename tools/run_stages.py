@@ -91,6 +91,7 @@ def sources():
 def stage_checks(stage):
     stage.run(sys.executable, "tools/check_layers.py", "--self-test")
     stage.run(sys.executable, "tools/check_size.py", "--self-test")
+    stage.run(sys.executable, "tools/jinja_compare.py", "--check")
     # The format check must notice a badly laid out file, or it checks nothing.
     bad = LOGS / "bad_format.cpp"
     bad.write_text("int  f( ){return 1 ;}\n")
