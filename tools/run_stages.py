@@ -95,9 +95,11 @@ def stage_checks(stage):
     # The format check must notice a badly laid out file, or it checks nothing.
     bad = LOGS / "bad_format.cpp"
     bad.write_text("int  f( ){return 1 ;}\n")
+    stage.log.write("-- a control: clang-format must refuse this file\n")
     style = f"--style=file:{ROOT / '.clang-format'}"
     if stage.run("clang-format", "--dry-run", "-Werror", style, bad, check=False) == 0:
         raise Failed("clang-format accepts a badly laid out file")
+    stage.log.write("-- the control is done; now the sources\n")
     stage.run("clang-format", "--dry-run", "-Werror", style, *sources())
 
 
