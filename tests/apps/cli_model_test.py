@@ -288,6 +288,7 @@ class Chat(Program):
             chat.wait_for_prompt()
         chat.type("/stats\r")
         chat.wait_for(r"\[2 turns")
+        chat.wait_for_prompt()  # what is typed while the terminal changes its mode is lost
         chat.type("\x04")
         self.assertEqual(chat.end(), 0)
 
@@ -296,6 +297,7 @@ class Chat(Program):
         chat.wait_for_prompt()
         chat.type("/set temp 0.25\r")
         chat.wait_for(r"\[set\]")
+        chat.wait_for_prompt()  # what is typed while the terminal changes its mode is lost
         chat.type("/quit\r")
         self.assertEqual(chat.end(), 0)
         self.assertIn("temp", (self.folder / "cache/chat_history").read_text())
@@ -303,6 +305,7 @@ class Chat(Program):
         chat.wait_for_prompt()
         chat.type("\x1b[A\x1b[A\r")  # up, up: the line before the last
         chat.wait_for(r"\[set\]")
+        chat.wait_for_prompt()  # what is typed while the terminal changes its mode is lost
         chat.type("\x04")
         self.assertEqual(chat.end(), 0)
 
