@@ -105,6 +105,4 @@ QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_row
   }
 }
 
-inline constexpr uint8_t kFewClasses = class_bit(RowClass::decode) | class_bit(RowClass::few);
-
 }  // namespace quern::kernels::QUERN_ISA
