@@ -5,9 +5,7 @@
 namespace quern {
 namespace {
 
-// A barrier inside a token is over in microseconds: spin that long. Then offer the processor to others, since a thread
-// that is late may be waiting for just this one. Then park.
-constexpr int kSpins = 2000, kYields = 100;
+constexpr int kYields = 100;
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -17,23 +15,10 @@ inline void pause() {
 #endif
 }
 
-// Returns once `value` is no longer `old`.
-void wait_while(const std::atomic<uint32_t>& value, uint32_t old) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    pause();
-  }
-  for (int i = 0; i < kYields; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    std::this_thread::yield();
-  }
-  while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
-}
-
 }  // namespace
 
-Team::Team(int n_threads) {
-  for (int t = 1; t < n_threads; ++t) {
+Team::Team(const TeamOptions& options) : spins_(options.spins) {
+  for (int t = 1; t < options.n_threads; ++t) {
     try {
       threads_.emplace_back([this, t] { work(t); });
     } catch (const std::system_error&) {
@@ -48,6 +33,20 @@ Team::~Team() {
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+}
+
+// Returns once `value` is no longer `old`. After spinning it offers the processor to others, since a thread that is
+// late may be waiting for just this one; then it parks.
+void Team::wait_while(const std::atomic<uint32_t>& value, uint32_t old) const {
+  for (int i = 0; i < spins_; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    pause();
+  }
+  for (int i = 0; i < kYields; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    std::this_thread::yield();
+  }
+  while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
 
 void Team::run_erased(JobFn fn, void* job) {

@@ -9,11 +9,20 @@
 
 namespace quern {
 
-// Waiting first spins (a barrier inside a token is over in microseconds), then parks in the kernel.
+// A barrier inside a token is over in microseconds: spin that long before anything else.
+inline constexpr int kDefaultSpins = 2000;
+
+struct TeamOptions {
+  int n_threads = 1;          // >= 1, counts the caller
+  int spins = kDefaultSpins;  // looks (with a pause instruction each) before a waiting thread offers its processor
+};
+
+// Waiting first spins, then yields a few times, then parks in the kernel.
 class Team {
  public:
-  // n_threads >= 1 counts the caller. Threads that cannot be created are done without: size() tells.
-  explicit Team(int n_threads);
+  // Threads that cannot be created are done without: size() tells.
+  explicit Team(const TeamOptions& options);
+  explicit Team(int n_threads) : Team(TeamOptions{n_threads, kDefaultSpins}) {}
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -34,8 +43,10 @@ class Team {
   using JobFn = void (*)(void* job, int thread);
   void run_erased(JobFn fn, void* job);
   void work(int thread);
+  void wait_while(const std::atomic<uint32_t>& value, uint32_t old) const;
 
   int n_threads_ = 1;
+  int spins_;
   std::vector<std::thread> threads_;
   JobFn job_fn_ = nullptr;
   void* job_ = nullptr;

@@ -21,6 +21,9 @@
 namespace quern::file {
 class GgufFile;
 }
+namespace quern::kernels {
+class Choices;
+}
 namespace quern::model {
 struct Model;
 }
@@ -33,11 +36,16 @@ struct SamplerOptions;
 namespace quern::engine {
 
 struct EngineOptions {
-  int n_threads = 0;                 // 0: one per usable physical core, within the cgroup quota
+  int n_threads = 0;                 // 0: as tuned, else one per usable physical core, within the cgroup quota
+  int spins = 0;                     // TeamOptions::spins; 0: as tuned, else the default
   int n_ctx = 0;                     // positions a session may hold; 0: the model's, at most 8192
   int n_chunk = 512;                 // prompt tokens evaluated at once; any value gives the same bits
   std::vector<std::string> no_fuse;  // fusions to leave out, by name; "all" for every one
   std::string isa;                   // "" or "auto": the best tier; else generic, avx2, avx512, neon
+  // The folder of tuning sidecars (engine/tuning.h); "": untuned. One that does not hold is warned of and ignored.
+  std::string tune_dir;
+  // Where set, these kernels instead of a sidecar's.
+  std::shared_ptr<const kernels::Choices> choices;
   // Called from the loading thread with done/total bytes; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -63,6 +71,8 @@ class Engine {
   Isa isa() const;
   // The compiled plans as text, one step a line (`quern plan`).
   std::string plan_text() const;
+  // The sidecar that kernels or knobs came from; "" where none was used.
+  const std::string& tuning_file() const;
   // Bytes of weights read to produce one token (bench and profile report them).
   uint64_t bytes_per_token() const;
 

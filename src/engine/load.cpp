@@ -3,6 +3,7 @@
 #include <new>
 #include <thread>
 
+#include "base/log.h"
 #include "base/topology.h"
 #include "engine/prompt.h"
 #include "engine/state.h"
@@ -20,6 +21,8 @@ Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa) {
     if (!cpu.supports(*isa))
       return Error{Status::unsupported, "this processor cannot run the instruction set '" + wanted + "'"};
   }
+  // All tiers may run; priority prefers the best, tuning another where that was faster.
+  if (wanted.empty() || wanted == "auto") return cpu.isa_mask;
   // A tier may fall back on the generic one, never on another vector tier: what was asked for is what runs.
   return (1U << static_cast<int>(Isa::generic)) | (1U << static_cast<int>(*isa));
 }
@@ -40,7 +43,37 @@ Result<void> load_text(Engine::State& s) {
   return {};
 }
 
-Result<void> compile_plans(Engine::State& s, const EngineOptions& options, uint32_t isa_mask) {
+// The sidecar, where it holds; then the team with its knobs, and its kernels for a team of that size.
+void apply_tuning(Engine::State& s, const EngineOptions& options) {
+  const Topology topology = detect_topology();
+  const int by_default = default_threads(topology);
+  TeamOptions team{options.n_threads > 0 ? options.n_threads : by_default,
+                   options.spins > 0 ? options.spins : kDefaultSpins};
+  if (!options.tune_dir.empty()) {
+    const CpuInfo cpu = detect_cpu();
+    const Machine machine = this_machine(cpu, topology);
+    const std::string path = tuning_path(options.tune_dir, machine);
+    auto tuning = load_tuning(path, machine, cpu.isa_mask);
+    if (tuning.ok()) {
+      s.tuning = *std::move(tuning);
+    } else if (tuning.error().status != Status::not_found) {
+      log_warning(tuning.error().message + "; ignored (`quern tune` measures afresh)");
+    }
+    const TunedKnobs* knobs = s.tuning ? tuned_knobs(*s.tuning, model_key(*s.model), by_default) : nullptr;
+    if (knobs != nullptr && options.n_threads == 0 && options.spins == 0) {
+      if (knobs->n_threads != team.n_threads || knobs->spins != team.spins) s.tuning_file = path;
+      team = {knobs->n_threads, knobs->spins};
+    }
+  }
+  s.team = std::make_unique<Team>(team);
+  s.choices = options.choices;
+  if (s.choices == nullptr && s.tuning) {
+    s.choices = std::make_shared<const kernels::Choices>(tuned_choices(*s.tuning, s.team->size(), s.isa_mask));
+    if (s.choices->size() > 0) s.tuning_file = tuning_path(options.tune_dir, s.tuning->machine);
+  }
+}
+
+Result<void> compile_plans(Engine::State& s, const EngineOptions& options) {
   const struct {
     plan::Plan* plan;
     int rows, outputs;
@@ -51,8 +84,9 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options, uint3
   size_t arena = 0, scratch = 0;
   for (const bool measure : {true, false}) {
     for (const auto& w : wanted) {
-      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights,
-                                       {w.rows, w.outputs, isa_mask, options.no_fuse}, s.arena.data()));
+      QUERN_TRY(*w.plan,
+                plan::compile(*s.model, s.kv_layout, *s.weights,
+                              {w.rows, w.outputs, s.isa_mask, options.no_fuse, s.choices.get()}, s.arena.data()));
       arena = std::max(arena, w.plan->arena_bytes);
       scratch = std::max(scratch, w.plan->scratch_bytes);
     }
@@ -67,24 +101,24 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options, uint3
 Result<std::unique_ptr<Engine::State>> load_state(const std::string& path, const EngineOptions& options) {
   QUERN_TRY(file::GgufFile file, file::GgufFile::open(path));
   auto s = std::make_unique<Engine::State>(std::move(file));
-  QUERN_TRY(const uint32_t isa_mask, choose_isa(options.isa, &s->isa));
+  QUERN_TRY(s->isa_mask, choose_isa(options.isa, &s->isa));
   QUERN_TRY(s->model, model::load_model(s->file, options.n_ctx));
-  if (options.n_ctx < 0 || options.n_chunk < 1 || options.n_threads < 0) {
+  if (options.n_ctx < 0 || options.n_chunk < 1 || options.n_threads < 0 || options.spins < 0) {
     return Error{Status::invalid_argument, "context, chunk and threads must not be negative"};
   }
   s->n_ctx = options.n_ctx > 0 ? options.n_ctx : std::min(s->model->spec.n_ctx_train, kDefaultMaxCtx);
   s->n_chunk = std::min(options.n_chunk, 4096);
   QUERN_TRY_VOID(load_text(*s));
-  s->team = std::make_unique<Team>(options.n_threads > 0 ? options.n_threads : default_threads(detect_topology()));
+  apply_tuning(*s, options);
   s->kv_layout = plan::make_kv_layout(s->model->spec);
   const model::Weight* embd = s->model->globals.get(model::Role::token_embd);
   const auto source_done = [&](const model::Weight& weight) {
     const file::Tensor* tensor = s->file.find_tensor(weight.name);
     if (&weight != embd && tensor != nullptr) s->file.release(*tensor);
   };
-  QUERN_TRY(s->weights,
-            exec::WeightStore::pack(plan::pack_requests(*s->model, isa_mask), *s->team, options.progress, source_done));
-  QUERN_TRY_VOID(compile_plans(*s, options, isa_mask));
+  QUERN_TRY(s->weights, exec::WeightStore::pack(plan::pack_requests(*s->model, s->isa_mask), *s->team, options.progress,
+                                                source_done));
+  QUERN_TRY_VOID(compile_plans(*s, options));
   s->kv_pool = std::make_unique<exec::KvPool>(s->kv_layout);
   return s;
 }
@@ -131,8 +165,18 @@ Isa Engine::isa() const {
   return state_->isa;
 }
 
+const std::string& Engine::tuning_file() const {
+  return state_->tuning_file;
+}
+
 std::string Engine::plan_text() const {
-  return plan::to_text(state_->decode) + "\n" + plan::to_text(state_->few) + "\n" + plan::to_text(state_->prefill);
+  std::string text =
+      plan::to_text(state_->decode) + "\n" + plan::to_text(state_->few) + "\n" + plan::to_text(state_->prefill);
+  if (!state_->tuning_file.empty()) {
+    text += "\ntuned by " + state_->tuning_file + " of " + state_->tuning->date + ": a team of " +
+            std::to_string(state_->team->size()) + ", and the kernels marked (tuned)\n";
+  }
+  return text;
 }
 
 uint64_t Engine::bytes_per_token() const {

@@ -7,6 +7,7 @@
 
 #include "base/team.h"
 #include "engine/engine.h"
+#include "engine/tuning.h"
 #include "exec/kv.h"
 #include "exec/runner.h"
 #include "exec/weight_store.h"
@@ -29,6 +30,10 @@ struct Engine::State {
   std::string chat_error;
   int n_ctx = 0, n_chunk = 0;
   Isa isa = Isa::generic;
+  uint32_t isa_mask = 1;
+  std::optional<Tuning> tuning;  // where a sidecar holds
+  std::string tuning_file;       // where it gave something
+  std::shared_ptr<const kernels::Choices> choices;
   std::unique_ptr<Team> team;
   plan::KvLayout kv_layout;
   std::unique_ptr<exec::WeightStore> weights;

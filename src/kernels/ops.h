@@ -14,12 +14,14 @@
 namespace quern::kernels {
 
 using format::ActivationFormat;  // how activation rows are stored: format/activation.h
+inline constexpr int kActFormatCount = 5;
 
 // How a weight matrix lies in memory.
 enum class Layout : uint8_t {
   disk,  // as in the file: rows of blocks
   x16,   // 16 rows interleaved field by field (kernels/layout.h)
 };
+inline constexpr int kLayoutCount = 2;
 
 enum class Op : uint8_t {
   embed,

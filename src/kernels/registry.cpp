@@ -1,6 +1,7 @@
 // The visible list of all kernels, and the choice among them.
 #include "kernels/registry.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -41,9 +42,10 @@ std::span<const Kernel> all_kernels() {
 
 namespace {
 
-bool serves(const Kernel& kernel, const Query& query, uint32_t isa_mask) {
+bool serves(const Kernel& kernel, const Query& query, uint32_t isa_mask, bool tuned = false) {
+  const int classes = kernel.key.row_classes | (tuned ? kernel.also_classes : 0);
   return kernel.key.op == query.op && kernel.key.weight == query.weight && kernel.key.act == query.act &&
-         kernel.key.layout == query.layout && (kernel.key.row_classes & class_bit(query.row_class)) != 0 &&
+         kernel.key.layout == query.layout && (classes & class_bit(query.row_class)) != 0 &&
          ((isa_mask >> static_cast<int>(kernel.isa)) & 1) != 0 && (kernel.fits == nullptr || kernel.fits(query.shape));
 }
 
@@ -55,6 +57,19 @@ const Kernel* find_kernel(const Query& query, uint32_t isa_mask) {
     if (serves(kernel, query, isa_mask) && (best == nullptr || kernel.priority > best->priority)) best = &kernel;
   }
   return best;
+}
+
+std::vector<const Kernel*> kernel_candidates(const Query& query, uint32_t isa_mask) {
+  std::vector<const Kernel*> found;
+  const Kernel* best = find_kernel(query, isa_mask);
+  for (const Kernel& kernel : all_kernels()) {
+    const bool takes_part = &kernel == best || kernel.priority > 0;
+    if (takes_part && serves(kernel, query, isa_mask, true)) found.push_back(&kernel);
+  }
+  std::stable_sort(found.begin(), found.end(), [&](const Kernel* a, const Kernel* b) {
+    return a == best ? b != best : b != best && a->priority > b->priority;
+  });
+  return found;
 }
 
 MatmulChoice choose_matmul(format::Format weight, const Shape& shape, uint32_t isa_mask) {

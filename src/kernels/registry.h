@@ -31,6 +31,7 @@ struct Key {
 struct Shape {
   int64_t n_out = 0,
           n_in = 0;  // matmul: rows and cols; attention: heads per kv head and head_dim; others: n_in is the row length
+  bool operator==(const Shape&) const = default;
 };
 
 struct Kernel {
@@ -41,6 +42,7 @@ struct Kernel {
   KernelFn fn = nullptr;
   bool (*fits)(const Shape&) = nullptr;             // null: every shape
   size_t (*scratch_bytes)(const Shape&) = nullptr;  // per thread; null: none
+  uint8_t also_classes = 0;  // bits of classes that it serves with the same bits, but only where tuning chose it
 };
 
 // Wraps a typed kernel `void f(const Args&, const RunContext&, const Worker&)` as a KernelFn.
@@ -63,11 +65,15 @@ struct Query {
   Layout layout = Layout::disk;
   RowClass row_class = RowClass::prefill;
   Shape shape = {};
+  bool operator==(const Query&) const = default;
 };
 
 // Chooses among rows whose instruction set is in isa_mask (bits of Isa): highest priority wins, later rows lose ties.
 // Null only for a matmul or repack key that nobody serves.
 const Kernel* find_kernel(const Query& query, uint32_t isa_mask);
+// Every row that can answer with the same bits, by default or where tuned (Kernel::also_classes): find_kernel's first,
+// then by falling priority. ref's are among them only where nothing else is.
+std::vector<const Kernel*> kernel_candidates(const Query& query, uint32_t isa_mask);
 
 // How the weights of a format are best computed with on isa_mask: layout and activation format of the matmul kernels of
 // the highest priority that serve all row classes.

@@ -243,7 +243,8 @@ Result<Plan> compile(const model::Model& model, const KvLayout& kv, const Packed
     for (const int n : nodes) {
       const Node& node = graph.nodes[static_cast<size_t>(n)];
       const kernels::Query query = query_of(graph, node, options);
-      Call call{kernels::find_kernel(query, options.isa_mask), node.args, node.name};
+      Call call{kernels::find_kernel(query, options.isa_mask, options.choices), node.args, node.name, query};
+      call.tuned = options.choices != nullptr && options.choices->find(query) != nullptr;
       QUERN_CHECK(call.kernel != nullptr);
       if (arena != nullptr) std::visit(Bind(graph, node, map, arena, weights, query.layout), call.args);
       if (call.kernel->scratch_bytes != nullptr)

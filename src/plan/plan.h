@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "kernels/choices.h"
 #include "kernels/registry.h"
 #include "model/model.h"
 #include "plan/graph.h"
@@ -27,6 +28,8 @@ struct Call {
     return std::visit([](const auto& a) { return static_cast<const void*>(&a); }, args);
   }
   std::string name;  // the node's
+  kernels::Query query;
+  bool tuned = false;  // PlanOptions::choices named the kernel
 };
 
 // Calls that every thread makes in order with no barrier between them; a barrier follows the step.
@@ -38,7 +41,8 @@ struct PlanOptions {
   int max_rows = 1;     // token rows a run may have
   int max_outputs = 1;  // of them, rows whose logits may be wanted
   uint32_t isa_mask = 1;
-  std::vector<std::string> no_fuse;  // names of fusions to leave out; "all": every one
+  std::vector<std::string> no_fuse;           // names of fusions to leave out; "all": every one
+  const kernels::Choices* choices = nullptr;  // what was tuned; outlives the plan. Null: priority decides
 };
 
 // Weights in their chosen layouts, filled by exec; plans point into them.

@@ -79,11 +79,12 @@ class Problem {
 std::vector<Case> cases_for(const Kernel& kernel) {
   const int64_t block = format::format_info(kernel.key.weight).block_weights;
   const int64_t n_in = block == 1 ? 37 : block * 3;
+  const int classes = kernel.key.row_classes | kernel.also_classes;
   std::vector<Case> cases;
   for (const int n_rows : {1, 2, 3, 5, 6, 7, 8, 13, 25}) {
     const RowClass row_class = n_rows == 1 ? RowClass::decode : n_rows <= kFewRows ? RowClass::few : RowClass::prefill;
-    if ((kernel.key.row_classes & class_bit(row_class)) == 0 && row_class != RowClass::few) continue;
-    if ((kernel.key.row_classes & (class_bit(RowClass::few) | class_bit(RowClass::prefill))) == 0 && n_rows > 1)
+    if ((classes & class_bit(row_class)) == 0 && row_class != RowClass::few) continue;
+    if ((classes & (class_bit(RowClass::few) | class_bit(RowClass::prefill))) == 0 && n_rows > 1)
       continue;
     cases.push_back({48, n_in, n_rows});
     if (n_rows == 1 || n_rows == 7) {

@@ -77,7 +77,10 @@ constexpr Kernel direct_row(const char* name, int n_planes = 1) {
           own_isa(),
           own_priority(),
           name,
-          &Erased<&direct<Core>>::call};
+          &Erased<&direct<Core>>::call,
+          nullptr,
+          nullptr,
+          class_bit(RowClass::prefill)};
 }
 
 template <class Core>
@@ -88,7 +91,8 @@ constexpr Kernel tiled_row(const char* name, int n_planes = 1) {
           name,
           &Erased<&tiled<Core>>::call,
           nullptr,
-          &tiled_scratch<Core>};
+          &tiled_scratch<Core>,
+          class_bit(RowClass::decode) | class_bit(RowClass::few)};
 }
 
 }  // namespace quern::kernels::QUERN_ISA

@@ -1,0 +1,235 @@
+#include "measure/stage.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace quern::measure {
+namespace {
+
+constexpr int kPoison = 0xA5;  // as a float -2.9e-16: no NaN, and nothing that a kernel leaves by itself
+constexpr int kGateRows = 45;  // a prompt with tails of every tile size
+
+bool answers(const kernels::Kernel& k, const kernels::Query& q, uint32_t isa_mask) {
+  const int classes = k.key.row_classes | k.also_classes;
+  return k.key.op == q.op && k.key.weight == q.weight && k.key.act == q.act && k.key.layout == q.layout &&
+         (classes & kernels::class_bit(q.row_class)) != 0 && ((isa_mask >> static_cast<int>(k.isa)) & 1) != 0 &&
+         (k.fits == nullptr || k.fits(q.shape));
+}
+
+std::vector<const kernels::Kernel*> candidates_of(const kernels::Query& query, uint32_t isa_mask,
+                                                  const std::vector<const kernels::Kernel*>& guests) {
+  auto found = kernels::kernel_candidates(query, isa_mask);
+  for (const kernels::Kernel* guest : guests) {
+    if (answers(*guest, query, isa_mask)) found.push_back(guest);
+  }
+  return found;
+}
+
+template <class Regions>
+void save(const Regions& regions, std::vector<std::byte>& into) {
+  into.clear();
+  for (const auto& r : regions) into.insert(into.end(), r.data, r.data + r.bytes);
+}
+
+template <class Regions>
+void restore(const Regions& regions, const std::vector<std::byte>& from) {
+  size_t at = 0;
+  for (const auto& r : regions) {
+    std::memcpy(r.data, from.data() + at, r.bytes);
+    at += r.bytes;
+  }
+}
+
+template <class Regions>
+bool equal(const Regions& regions, const std::vector<std::byte>& expected) {
+  size_t at = 0;
+  for (const auto& r : regions) {
+    if (std::memcmp(r.data, expected.data() + at, r.bytes) != 0) return false;
+    at += r.bytes;
+  }
+  return true;
+}
+
+}  // namespace
+
+size_t scratch_of_candidates(const engine::Engine::State& state, const std::vector<const kernels::Kernel*>& guests) {
+  size_t bytes = 0;
+  for (const plan::Plan* plan : {&state.decode, &state.few, &state.prefill, &state.all}) {
+    for (const plan::Step& step : plan->steps) {
+      for (const plan::Call& call : step.calls) {
+        for (const kernels::Kernel* k : candidates_of(call.query, state.isa_mask, guests)) {
+          if (k->scratch_bytes != nullptr) bytes = std::max(bytes, k->scratch_bytes(call.query.shape));
+        }
+      }
+    }
+  }
+  return bytes;
+}
+
+Track::Track(engine::Engine::State& state, Team& team) : state_(state), team_(team), kv_(*state.kv_pool) {
+  const int most = std::max({kDepth + kernels::kFewRows, state.n_chunk, engine::kAllOutputs});
+  tokens_.resize(static_cast<size_t>(most));
+  positions_.resize(tokens_.size());
+  out_rows_.resize(tokens_.size());
+  for (size_t i = 0; i < tokens_.size(); ++i)
+    tokens_[i] = static_cast<int32_t>((i * 7 % 251 + 3) % static_cast<size_t>(state.model->spec.n_vocab));
+}
+
+Result<std::unique_ptr<Track>> Track::create(engine::Engine::State& state, Team& team, size_t scratch_bytes) {
+  std::unique_ptr<Track> track(new Track(state, team));
+  QUERN_TRY(exec::Runner runner, exec::Runner::create(team, scratch_bytes));
+  track->runner_.emplace(std::move(runner));
+  track->scratch_each_ = align_up(scratch_bytes, 4096);
+  QUERN_TRY(track->scratch_,
+            Buffer::allocate(track->scratch_each_ * static_cast<size_t>(team.size()), "kernel scratch"));
+  QUERN_TRY_VOID(track->kv_.prepare(0, track->max_positions()));
+  // What a decoded token looks back on.
+  for (int first = 0; first < kDepth;) {
+    const int n = std::min(kDepth - first, state.n_chunk);
+    track->runner_->run(state.plan_for(n), track->context(first, n, 0));
+    first += n;
+  }
+  return track;
+}
+
+kernels::RunContext Track::context(int first, int n_rows, int n_out) {
+  std::iota(positions_.begin(), positions_.begin() + n_rows, first);
+  std::iota(out_rows_.begin(), out_rows_.begin() + n_out, n_rows - n_out);
+  span_ = {0, n_rows, first, kv_.pages()};
+  return {n_rows, tokens_.data() + first, positions_.data(), &span_, 1, out_rows_.data(), n_out};
+}
+
+Stage::Stage(Track& track, const plan::Plan& plan, int first, int n_rows, int max_out)
+    : track_(track), plan_(plan), first_(first), n_rows_(n_rows), max_out_(max_out) {}
+
+void Stage::collect(std::vector<kernels::Query>& known, const std::vector<const kernels::Kernel*>& guests) {
+  const std::vector<kernels::Query> before = known;
+  for (const plan::Step& step : plan_.steps) {
+    for (const plan::Call& call : step.calls) {
+      const auto same = [&](const Contest& c) { return c.query == call.query; };
+      auto it = std::find_if(contests_.begin(), contests_.end(), same);
+      if (it == contests_.end() && std::find(before.begin(), before.end(), call.query) == before.end()) {
+        auto kernels = candidates_of(call.query, track_.state().isa_mask, guests);
+        if (kernels.size() > 1) {
+          it = contests_.insert(contests_.end(), {call.query, std::move(kernels)});
+          known.push_back(call.query);
+        }
+      }
+      contest_of_.push_back(it != contests_.end() ? static_cast<int>(it - contests_.begin()) : -1);
+    }
+  }
+}
+
+void Stage::run_call(const kernels::Kernel& kernel, const plan::Call& call, const kernels::RunContext& ctx) {
+  track_.team().run([&](int thread) {
+    kernel.fn(call.raw_args(), ctx, {thread, track_.team().size(), track_.scratch(thread)});
+  });
+}
+
+// The plan's own memory, and for keys and values the pages that the rows go to.
+std::vector<Stage::Region> Stage::written_by(const plan::Call& call) {
+  const auto& state = track_.state();
+  const auto* store = std::get_if<kernels::KvStoreArgs>(&call.args);
+  if (store == nullptr) return {{state.arena.data(), plan_.arena_bytes}};
+  const auto kind = static_cast<size_t>(store->place.kind);
+  std::vector<Region> regions;
+  for (int page = first_ / kernels::kPagePositions; page * kernels::kPagePositions < first_ + n_rows_; ++page)
+    regions.push_back({track_.kv().pages()[kind][page], state.kv_layout.kinds[kind].page_bytes});
+  return regions;
+}
+
+bool Stage::same_bits(const kernels::Kernel& kernel, const plan::Call& call, const kernels::RunContext& ctx,
+                      const std::vector<Region>& regions, const std::vector<std::byte>& before,
+                      const std::vector<std::byte>& expected) {
+  restore(regions, before);
+  run_call(kernel, call, ctx);
+  return equal(regions, expected);
+}
+
+void Stage::check_call(const plan::Call& call, Contest& contest, const kernels::RunContext& ctx,
+                       std::vector<std::string>& wrong) {
+  const std::vector<Region> regions = written_by(call);
+  const bool pages = std::holds_alternative<kernels::KvStoreArgs>(call.args);
+  std::vector<std::byte> original, before, expected;
+  if (pages) {
+    // The same keys may already be there from an earlier run, and a kernel that writes nothing would pass.
+    save(regions, original);
+    for (const Region& r : regions) std::memset(r.data, kPoison, r.bytes);
+  }
+  save(regions, before);
+  run_call(*contest.kernels[0], call, ctx);
+  save(regions, expected);
+  for (size_t k = contest.kernels.size() - 1; k > 0; --k) {
+    if (same_bits(*contest.kernels[k], call, ctx, regions, before, expected)) continue;
+    wrong.push_back(std::string(contest.kernels[k]->name) + ": other bits than " + contest.kernels[0]->name + " for " +
+                    kernels::to_text(contest.query) + " (" + call.name + ")");
+    contest.kernels.erase(contest.kernels.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+  restore(regions, pages ? original : before);
+  run_call(*contest.kernels[0], call, ctx);
+}
+
+std::vector<std::string> Stage::check_bits() {
+  std::vector<std::string> wrong;
+  const int rows = n_rows_;
+  if (plan_.row_class == kernels::RowClass::prefill) set_rows(std::min(rows, kGateRows));
+  const kernels::RunContext ctx = context();
+  std::memset(track_.state().arena.data(), kPoison, plan_.arena_bytes);
+  std::vector<size_t> last(contests_.size(), 0);
+  for (size_t i = 0; i < contest_of_.size(); ++i) {
+    if (contest_of_[i] >= 0) last[static_cast<size_t>(contest_of_[i])] = i;
+  }
+  std::vector<bool> seen(contests_.size(), false);
+  size_t at = 0;
+  for (const plan::Step& step : plan_.steps) {
+    for (const plan::Call& call : step.calls) {
+      const int c = contest_of_[at];
+      const auto index = static_cast<size_t>(c);
+      if (c >= 0 && (!seen[index] || last[index] == at)) {
+        check_call(call, contests_[index], ctx, wrong);
+        seen[index] = true;
+      } else {
+        run_call(*call.kernel, call, ctx);
+      }
+      ++at;
+    }
+  }
+  set_rows(rows);
+  return wrong;
+}
+
+Window Stage::window(const std::vector<size_t>& picks, int runs, bool warm) {
+  size_t at = 0;
+  for (plan::Step& step : plan_.steps) {
+    for (plan::Call& call : step.calls) {
+      const int c = contest_of_[at++];
+      if (c >= 0) call.kernel = contests_[static_cast<size_t>(c)].kernels[picks[static_cast<size_t>(c)]];
+    }
+  }
+  const kernels::RunContext ctx = context();
+  if (warm) track_.runner().run(plan_, ctx);
+  std::vector<std::vector<double>> seconds(contests_.size() + 1);
+  for (int run = 0; run < runs; ++run) {
+    track_.runner().run_timed(plan_, ctx, times_);
+    std::vector<double> sums(contests_.size() + 1, 0.0);
+    size_t mark = 0, call_at = 0;
+    for (const plan::Step& step : plan_.steps) {
+      for (size_t i = 0; i < step.calls.size(); ++i, ++mark) {
+        const int c = contest_of_[call_at++];
+        int64_t longest = 0;  // the step waits for its slowest thread
+        for (const auto& thread : times_.marks) longest = std::max(longest, thread[mark + 1] - thread[mark]);
+        if (c >= 0) sums[static_cast<size_t>(c)] += static_cast<double>(longest) * 1e-9;
+      }
+      ++mark;
+    }
+    sums.back() = static_cast<double>(times_.marks[0].back() - times_.marks[0].front()) * 1e-9;
+    for (size_t i = 0; i < sums.size(); ++i) seconds[i].push_back(sums[i]);
+  }
+  Window out;
+  for (size_t c = 0; c < contests_.size(); ++c) out.contests.push_back(median(seconds[c]));
+  out.whole = median(seconds.back());
+  return out;
+}
+
+}  // namespace quern::measure
