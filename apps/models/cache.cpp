@@ -14,7 +14,7 @@ namespace quern::apps {
 
 namespace fs = std::filesystem;
 
-Result<std::string> cache_directory(const std::string& chosen) {
+Result<std::string> cache_location(const std::string& chosen) {
   std::string path = chosen;
   if (path.empty()) {
     const auto xdg = environment("XDG_CACHE_HOME"), home = environment("HOME");
@@ -27,6 +27,11 @@ Result<std::string> cache_directory(const std::string& chosen) {
       return Error{Status::not_found, "no cache folder: neither QUERN_CACHE nor XDG_CACHE_HOME nor HOME is set"};
     }
   }
+  return path;
+}
+
+Result<std::string> cache_directory(const std::string& chosen) {
+  QUERN_TRY(const std::string path, cache_location(chosen));
   std::error_code error;
   fs::create_directories(path + "/models", error);
   if (error)

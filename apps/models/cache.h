@@ -8,8 +8,9 @@
 
 namespace quern::apps {
 
-// `chosen` where not empty (--cache, QUERN_CACHE), else $XDG_CACHE_HOME/quern, else $HOME/.cache/quern. Created if
-// absent.
+// `chosen` where not empty (--cache, QUERN_CACHE), else $XDG_CACHE_HOME/quern, else $HOME/.cache/quern.
+Result<std::string> cache_location(const std::string& chosen);
+// The same, created if absent.
 Result<std::string> cache_directory(const std::string& chosen);
 std::string model_path(const std::string& cache, const CatalogEntry& entry);
 // The file is there and has the right size (its hash was checked before it got its name).

@@ -9,8 +9,10 @@
 
 #include "apps/quern/command.h"
 #include "apps/quern/machine.h"
+#include "apps/quern/session_options.h"
 #include "apps/quern/version.h"
 #include "base/progress.h"
+#include "engine/tuning.h"
 #include "measure/roofline.h"
 
 namespace quern::apps {
@@ -24,7 +26,28 @@ struct Findings {
   Topology topology;
   std::vector<std::string> gpus;
   std::optional<measure::Roofline> roofline;
+  std::string tune_file;                 // where this machine's sidecar is or would be; "" without a cache folder
+  std::optional<engine::Tuning> tuning;  // where it holds
+  std::string tune_problem;              // why it does not
 };
+
+void look_at_tuning(const Options& options, Findings& f) {
+  const std::string folder = tune_directory(options);
+  if (folder.empty()) return;
+  const engine::Machine machine = engine::this_machine(f.cpu, f.topology);
+  f.tune_file = engine::tuning_path(folder, machine);
+  auto tuning = engine::load_tuning(f.tune_file, machine, f.cpu.isa_mask);
+  if (tuning.ok()) {
+    f.tuning = *std::move(tuning);
+  } else if (tuning.error().status != Status::not_found) {
+    f.tune_problem = tuning.error().message;
+  }
+}
+
+std::string tuning_state(const Findings& f) {
+  if (f.tuning) return "valid";
+  return f.tune_problem.empty() ? "none" : "ignored";
+}
 
 std::vector<int> usable_cpus(const Topology& topology) {
   std::vector<int> cpus;
@@ -89,6 +112,12 @@ std::string as_json(const Findings& f) {
   for (const CacheLevel& cache : t.caches)
     j["caches"].push_back({{"name", cache.name}, {"bytes", cache.bytes}, {"count", cache.count}});
   j["gpus"] = f.gpus;
+  j["tuning"] = {{"state", tuning_state(f)}, {"file", f.tune_file}, {"problem", f.tune_problem}};
+  if (f.tuning) {
+    j["tuning"]["date"] = f.tuning->date;
+    j["tuning"]["queries"] = f.tuning->entries.size();
+    j["tuning"]["tuned"] = f.tuning->n_winners();
+  }
   if (f.roofline) j["roofline"] = roofline_json(*f.roofline);
   return j.dump(2) + "\n";
 }
@@ -139,6 +168,12 @@ std::string as_text(const Findings& f) {
     row("arithmetic", fmt::format("int8 {:.0f} GMAC/s, f32 {:.0f} GMAC/s by {} ({})", r.int8_macs / 1e9,
                                   r.f32_macs / 1e9, r.n_threads, isa_name(r.isa)));
   }
+  std::string tuned = "none (quern tune -m MODEL measures)";
+  if (!f.tune_problem.empty()) tuned = f.tune_problem + "; ignored (quern tune measures afresh)";
+  if (f.tuning)
+    tuned = fmt::format("{} of {} kernel queries tuned, {} ({})", f.tuning->n_winners(), f.tuning->entries.size(),
+                        f.tuning->date, f.tune_file);
+  row("tuning", tuned);
   row("gpu", f.gpus.empty() ? "none" : fmt::format("{}", fmt::join(f.gpus, ", ")));
   return text;
 }
@@ -164,6 +199,7 @@ int run_doctor(Context& context) {
   if (!topology.ok()) return context.fail(topology.error());
   f.topology = *std::move(topology);
   f.gpus = find_gpus("");
+  look_at_tuning(context.options, f);
   if (context.options.flag("roofline")) {
     auto roofline = measure::measure_roofline(f.chosen, default_threads(f.topology), f.topology);
     if (!roofline.ok()) return context.fail(roofline.error());

@@ -35,12 +35,13 @@ constexpr Command kCommands[] = {
      "  quern info --json model-00001-of-00003.gguf | jq .formats\n",
      1, run_info},
     {"plan", "[FILE]", "the compiled plan of a model",
-     "The steps that run for one token, a few tokens and a prompt, with the kernel chosen for each.\n\n"
+     "The steps that run for one token, a few tokens and a prompt, with the kernel chosen for each. Kernels that\n"
+     "`quern tune` chose are marked, and the last line names the file they come from.\n\n"
      "  quern plan model.gguf\n"
      "  quern plan model.gguf --no-fuse all --isa generic\n",
      1, run_plan},
     {"doctor", "", "what this machine offers and what Quern makes of it",
-     "Processor features and the kernels chosen, cores, quota, memory, caches, GPU.\n\n"
+     "Processor features and the kernels chosen, cores, quota, memory, caches, GPU, and what was tuned.\n\n"
      "  quern doctor\n"
      "  quern doctor --json | jq .threads\n"
      "  quern doctor --roofline\n",
@@ -72,6 +73,16 @@ constexpr Command kCommands[] = {
      "  quern profile -m model.gguf -p 0 -n 32 -d 4096 --no-fuse row_chain\n"
      "  quern profile -m model.gguf --trace trace.json -o json | jq .phases\n",
      0, run_profile},
+    {"tune", "", "find the fastest kernels and team for this machine",
+     "Races every kernel that can do a step of the model, and team sizes and spins, in whole runs of the model. A "
+     "kernel\n"
+     "has to give the same bits before it is timed, so tuning changes no token. A rival wins by 3 % or more, twice, "
+     "and\n"
+     "all winners together must make the whole faster. What is found is kept in the cache folder, per machine; later\n"
+     "runs use it (--tune off: not). docs/TUNING.md says it exactly.\n\n"
+     "  quern tune -m model.gguf\n"
+     "  quern tune -m model.gguf --seconds 20 --dry-run\n",
+     0, run_tune},
     {"eval", "", "perplexity, and divergence from saved logits",
      "The text is cut into windows of -c tokens. As in llama-perplexity, each window is evaluated from an empty "
      "context\n"

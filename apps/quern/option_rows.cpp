@@ -9,7 +9,7 @@ constexpr OptionType kFlag = OptionType::flag, kInteger = OptionType::integer, k
 
 #define QUERN_GENERATING "run chat"
 #define QUERN_EVALUATING "run chat plan logits bench profile eval"
-#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench profile eval"
+#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench profile tune eval"
 
 // clang-format off
 // commands, name, letter, type, placeholder, default, min, max, choices, environment, repeats, help
@@ -31,14 +31,15 @@ constexpr OptionRow kRows[] = {
     {QUERN_GENERATING, "raw", "", kFlag, "", "", 0, 0, "", "", false, "no chat template: continue the text as it is; control tokens in it are recognised"},
     {"run chat logits", "ctx", "c", kInteger, "N", "0", 0, 16777216, "", "QUERN_CTX", false, "positions to make room for; 0: the model's own number, at most 8192"},
     {"eval", "ctx", "c", kInteger, "N", "512", 8, 16777216, "", "", false, "tokens of one window"},
-    {"run chat plan logits profile eval", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
-     "threads; 0: one per usable physical core, within the cgroup's quota"},
+    {"run chat plan logits profile tune eval", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
+     "threads; 0: as tuned, else one per usable physical core, within the cgroup's quota"},
     {"bench", "threads", "t", kIntegers, "N,..", "0", 0, 4096, "", "QUERN_THREADS", false,
-     "thread counts to measure; 0: one per usable physical core, within the cgroup's quota"},
-    {QUERN_EVALUATING, "chunk", "", kInteger, "N", "512", 1, 65536, "", "", false, "prompt tokens to evaluate at once; any number gives the same bits"},
+     "thread counts to measure; 0: as tuned, else one per usable physical core, within the cgroup's quota"},
+    {QUERN_EVALUATING " tune", "chunk", "", kInteger, "N", "512", 1, 65536, "", "", false, "prompt tokens to evaluate at once; any number gives the same bits"},
     {QUERN_EVALUATING " doctor", "isa", "", kChoice, "NAME", "auto", 0, 0, "auto|generic|avx2|avx512|neon", "QUERN_ISA", false,
      "the instruction set of the kernels; auto: the best of this processor"},
     {QUERN_EVALUATING, "no-fuse", "", kText, "NAME", "", 0, 0, "", "QUERN_NO_FUSE", true, "leave out the fusion NAME (quern plan lists them); all: every one"},
+    {QUERN_EVALUATING, "tune", "", kChoice, "WORD", "auto", 0, 0, "auto|off", "QUERN_TUNE", false, "auto: kernels and threads as `quern tune` found them on this machine; off: the defaults"},
     {"tokenize", "detokenize", "", kFlag, "", "", 0, 0, "", "", false, "the other way: ids (JSON list, or numbers with commas or spaces) to text"},
     {"tokenize", "special", "", kFlag, "", "", 0, 0, "", "", false, "recognise control tokens in the text, and add those that the model wants around it"},
     {"logits", "tokens", "", kText, "IDS", "", 0, 0, "", "", false, "token ids: 1,2,3 or @FILE.json (a list) or @FILE.npy (integers)"},
@@ -55,15 +56,17 @@ constexpr OptionRow kRows[] = {
     {"profile", "repetitions", "r", kInteger, "N", "3", 1, 100000, "", "", false, "how often each phase is timed"},
     {"profile", "output", "o", kChoice, "FORMAT", "md", 0, 0, "md|json", "", false, "the form of the results"},
     {"profile", "trace", "", kText, "FILE", "", 0, 0, "", "", false, "also write the first prompt and a few tokens as trace events (JSON, for Perfetto)"},
+    {"tune", "seconds", "", kReal, "S", "60", 1, 86400, "", "", false, "about how long to measure"},
+    {"tune", "dry-run", "", kFlag, "", "", 0, 0, "", "", false, "measure and print, but write nothing"},
     {"doctor", "roofline", "", kFlag, "", "", 0, 0, "", "", false, "also measure memory, caches and arithmetic (about two seconds)"},
     {"eval", "file", "f", kText, "FILE", "", 0, 0, "", "", false, "the text to evaluate"},
     {"eval", "chunks", "", kInteger, "N", "0", 0, 1000000000, "", "", false, "evaluate only the first N windows; 0: all"},
     {"eval", "save-logits", "", kText, "FILE", "", 0, 0, "", "", false, "write the logits of the scored positions to FILE (.npy)"},
     {"eval", "against-logits", "", kText, "FILE", "", 0, 0, "", "", false, "compare with logits that --save-logits wrote"},
-    {"info doctor models eval", "json", "", kFlag, "", "", 0, 0, "", "", false, "print JSON"},
+    {"info doctor models tune eval", "json", "", kFlag, "", "", 0, 0, "", "", false, "print JSON"},
     {"info", "full", "", kFlag, "", "", 0, 0, "", "", false, "print long metadata arrays and strings in full"},
-    {QUERN_WITH_MODEL " models", "cache", "", kText, "FOLDER", "", 0, 0, "", "QUERN_CACHE", false,
-     "where models and the chat's history are kept; else XDG_CACHE_HOME/quern, else ~/.cache/quern"},
+    {QUERN_WITH_MODEL " models doctor", "cache", "", kText, "FOLDER", "", 0, 0, "", "QUERN_CACHE", false,
+     "where models, what was tuned and the chat's history are kept; else XDG_CACHE_HOME/quern, else ~/.cache/quern"},
     {QUERN_WITH_MODEL " models", "verbose", "v", kFlag, "", "", 0, 0, "", "", false, "say more on standard error"},
     {"help", "markdown", "", kFlag, "", "", 0, 0, "", "", false, "print docs/OPTIONS.md"},
 };

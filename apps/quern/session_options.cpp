@@ -1,5 +1,6 @@
 #include "apps/quern/session_options.h"
 
+#include "apps/models/cache.h"
 #include "base/progress.h"
 
 namespace quern::apps {
@@ -9,11 +10,20 @@ engine::EngineOptions engine_options(const Context& context) {
   engine::EngineOptions out;
   const std::string command = context.command.name;
   if (command != "bench") out.n_threads = static_cast<int>(o.integer("threads"));
-  if (command != "bench" && command != "plan" && command != "profile") out.n_ctx = static_cast<int>(o.integer("ctx"));
+  if (command != "bench" && command != "plan" && command != "profile" && command != "tune")
+    out.n_ctx = static_cast<int>(o.integer("ctx"));
   out.n_chunk = static_cast<int>(o.integer("chunk"));
-  out.isa = o.text("isa");
-  out.no_fuse = o.texts("no-fuse");
+  if (command != "tune") {
+    out.isa = o.text("isa");
+    out.no_fuse = o.texts("no-fuse");
+    if (o.text("tune") == "auto") out.tune_dir = tune_directory(o);
+  }
   return out;
+}
+
+std::string tune_directory(const Options& options) {
+  const auto cache = cache_location(options.text("cache"));
+  return cache.ok() ? *cache + "/tune" : "";
 }
 
 Result<std::shared_ptr<engine::Engine>> load_engine(const Context& context, const engine::EngineOptions& options) {

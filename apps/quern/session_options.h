@@ -10,11 +10,14 @@
 
 namespace quern::apps {
 
-// EngineOptions from --threads, --ctx, --chunk, --isa, --no-fuse, as far as the command has them.
+// EngineOptions from --threads, --ctx, --chunk, --isa, --no-fuse, --tune, as far as the command has them.
 engine::EngineOptions engine_options(const Context& context);
 
 // find_model, then Engine::load with a progress bar. `options`: where a command decides something itself.
 Result<std::shared_ptr<engine::Engine>> load_engine(const Context& context, const engine::EngineOptions& options);
+
+// Where tuning sidecars are: CACHE/tune. Empty where there is no cache folder.
+std::string tune_directory(const Options& options);
 
 token::SamplerOptions sampler_options(const Options& options);
 
