@@ -101,10 +101,13 @@ kernels::RunContext Track::context(int first, int n_rows, int n_out) {
 }
 
 Stage::Stage(Track& track, const plan::Plan& plan, int first, int n_rows, int max_out)
-    : track_(track), plan_(plan), first_(first), n_rows_(n_rows), max_out_(max_out) {}
+    : track_(track), plan_(plan), first_(first), n_rows_(n_rows), max_out_(max_out) {
+  for (const plan::Step& step : plan_.steps) contest_of_.insert(contest_of_.end(), step.calls.size(), -1);
+}
 
 void Stage::collect(std::vector<kernels::Query>& known, const std::vector<const kernels::Kernel*>& guests) {
   const std::vector<kernels::Query> before = known;
+  size_t at = 0;
   for (const plan::Step& step : plan_.steps) {
     for (const plan::Call& call : step.calls) {
       const auto same = [&](const Contest& c) { return c.query == call.query; };
@@ -116,7 +119,7 @@ void Stage::collect(std::vector<kernels::Query>& known, const std::vector<const 
           known.push_back(call.query);
         }
       }
-      contest_of_.push_back(it != contests_.end() ? static_cast<int>(it - contests_.begin()) : -1);
+      contest_of_[at++] = it != contests_.end() ? static_cast<int>(it - contests_.begin()) : -1;
     }
   }
 }

@@ -24,7 +24,7 @@ using kernels::Worker;
 
 std::shared_ptr<engine::Engine> tiny(const std::string& name, engine::EngineOptions options = {}) {
   const char* data = std::getenv("QUERN_TEST_DATA");
-  if (options.n_threads == 0) options.n_threads = 2;
+  if (options.n_threads == 0) options.n_threads = 1;
   options.n_ctx = 256;
   options.n_chunk = 64;
   auto engine =
