@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace quern::measure {
 namespace {
@@ -19,9 +20,8 @@ std::vector<double> column(const std::vector<Window>& windows, int contest) {
   return values;
 }
 
-double share_of(double from, double until, double part) {
-  return from + (until - from) * part;
-}
+// Looks at each candidate in the screen: the best counts, so that an interruption rules nobody out.
+constexpr int kLooks = 4;
 
 class Race {
  public:
@@ -35,11 +35,11 @@ class Race {
   }
 
   Result<RaceResult> run() {
-    const double start = o_.now();
+    const double seconds = o_.deadline - o_.now();
     QUERN_TRY_VOID(screen());
-    QUERN_TRY_VOID(heat(share_of(start, o_.deadline, 0.6)));
-    QUERN_TRY_VOID(finals(share_of(start, o_.deadline, 0.9)));
-    QUERN_TRY_VOID(prove());
+    QUERN_TRY_VOID(heat(0.5 * seconds));
+    QUERN_TRY_VOID(finals(0.3 * seconds));
+    QUERN_TRY_VOID(prove(0.15 * seconds));
     return result_;
   }
 
@@ -49,23 +49,23 @@ class Race {
   size_t n_contests() const { return n_candidates_.size(); }
   Picks defaults() const { return Picks(n_contests(), 0); }
 
-  // The best of two looks, so that one interruption rules nobody out.
-  Result<std::vector<double>> two_looks(const Picks& picks) {
-    QUERN_TRY(const Window a, look_(picks));
-    QUERN_TRY(const Window b, look_(picks));
-    std::vector<double> best;
-    for (size_t c = 0; c < n_contests(); ++c) best.push_back(std::min(a.contests[c], b.contests[c]));
+  Result<std::vector<double>> best_look(const Picks& picks) {
+    std::vector<double> best(n_contests(), std::numeric_limits<double>::infinity());
+    for (int i = 0; i < kLooks; ++i) {
+      QUERN_TRY(const Window seen, look_(picks));
+      for (size_t c = 0; c < n_contests(); ++c) best[c] = std::min(best[c], seen.contests[c]);
+    }
     return best;
   }
 
   Result<void> screen() {
     survivors_.resize(n_contests());
-    QUERN_TRY(const std::vector<double> base, two_looks(defaults()));
+    QUERN_TRY(const std::vector<double> base, best_look(defaults()));
     const size_t most = *std::max_element(n_candidates_.begin(), n_candidates_.end());
     for (size_t k = 1; k < most; ++k) {
       Picks picks = defaults();
       for (size_t c = 0; c < n_contests(); ++c) picks[c] = k < n_candidates_[c] ? k : 0;
-      QUERN_TRY(const std::vector<double> seconds, two_looks(picks));
+      QUERN_TRY(const std::vector<double> seconds, best_look(picks));
       for (size_t c = 0; c < n_contests(); ++c) {
         if (picks[c] == 0) continue;
         const bool slow = seconds[c] > o_.screen * base[c];
@@ -88,13 +88,13 @@ class Race {
     return picks;
   }
 
-  Result<void> heat(double deadline) {
+  Result<void> heat(double seconds) {
     best_ = defaults();
     size_t n_variants = 1;
     for (const auto& s : survivors_) n_variants = std::max(n_variants, s.size() + 1);
     if (n_variants == 1) return {};
     QUERN_TRY(const auto pairs, take_pairs(
-                                    n_variants, [&](size_t v) { return window_(picks_of(v)); }, o_, deadline));
+                                    n_variants, [&](size_t v) { return window_(picks_of(v)); }, o_, seconds));
     for (size_t c = 0; c < n_contests(); ++c) {
       Verdict& verdict = result_.verdicts[c];
       for (size_t s = 0; s < survivors_[c].size(); ++s) {
@@ -117,10 +117,10 @@ class Race {
     return {};
   }
 
-  Result<void> finals(double deadline) {
+  Result<void> finals(double seconds) {
     if (best_ == defaults()) return {};
     QUERN_TRY(const auto pairs, take_pairs(
-                                    2, [&](size_t v) { return window_(v == 0 ? defaults() : best_); }, o_, deadline));
+                                    2, [&](size_t v) { return window_(v == 0 ? defaults() : best_); }, o_, seconds));
     result_.whole = ratio_of(pairs[0], -1, o_);
     proven_ = true;
     for (size_t c = 0; c < n_contests(); ++c) {
@@ -132,14 +132,14 @@ class Race {
       if (wins(verdict.ratio, o_.margin)) {
         verdict.winner = best_[c];
       } else {
-        verdict.trials[best_[c]].verdict = "lost the final";
+        verdict.trials[best_[c]].verdict = verdict.ratio.known ? "lost the final" : "not enough windows";
         proven_ = false;  // the whole was timed with a kernel that does not stay
       }
     }
     return {};
   }
 
-  Result<void> prove() {
+  Result<void> prove(double seconds) {
     Picks winners = defaults();
     for (size_t c = 0; c < n_contests(); ++c) winners[c] = result_.verdicts[c].winner;
     if (winners == defaults()) {
@@ -149,7 +149,7 @@ class Race {
     if (!proven_) {
       QUERN_TRY(const auto pairs,
                 take_pairs(
-                    2, [&](size_t v) { return window_(v == 0 ? defaults() : winners); }, o_, o_.deadline));
+                    2, [&](size_t v) { return window_(v == 0 ? defaults() : winners); }, o_, seconds));
       result_.whole = ratio_of(pairs[0], -1, o_);
     }
     result_.kept = result_.whole.known && result_.whole.low > 1;
@@ -177,9 +177,14 @@ class Race {
 }  // namespace
 
 Result<std::vector<Pairs>> take_pairs(size_t n_variants, const VariantFn& window, const RaceOptions& options,
-                                      double deadline) {
+                                      double seconds) {
+  const double start = options.now();
+  const auto goes_on = [&](int round) {
+    const double spent = options.now() - start;
+    return round < options.max_pairs && (round == 0 || spent < (round < options.min_pairs ? 2 : 1) * seconds);
+  };
   std::vector<Pairs> pairs(n_variants - 1);
-  for (int round = 0; round < options.max_pairs && (round == 0 || options.now() < deadline); ++round) {
+  for (int round = 0; goes_on(round); ++round) {
     for (size_t v = 1; v < n_variants; ++v) {
       for (const bool first : {true, false}) {
         const bool ours = first == ours_first(round);
@@ -220,8 +225,8 @@ Result<RaceResult> run_race(const std::vector<size_t>& n_candidates, const Picks
 Result<SettingResult> race_settings(size_t n_settings, const VariantFn& window, const RaceOptions& options) {
   SettingResult result;
   if (n_settings < 2) return result;
-  const double start = options.now();
-  QUERN_TRY(const auto pairs, take_pairs(n_settings, window, options, share_of(start, options.deadline, 0.7)));
+  const double seconds = options.deadline - options.now();
+  QUERN_TRY(const auto pairs, take_pairs(n_settings, window, options, 0.7 * seconds));
   const auto good = [&](const Pairs& p) {
     bool ok = wins(ratio_of(p, -1, options), options.margin);
     for (size_t c = 0; ok && c < p.ours[0].contests.size(); ++c)
@@ -235,7 +240,7 @@ Result<SettingResult> race_settings(size_t n_settings, const VariantFn& window, 
   }
   if (best == 0) return result;
   QUERN_TRY(const auto last, take_pairs(
-                                 2, [&](size_t v) { return window(v == 0 ? 0 : best); }, options, options.deadline));
+                                 2, [&](size_t v) { return window(v == 0 ? 0 : best); }, options, 0.3 * seconds));
   result.ratio = ratio_of(last[0], -1, options);
   result.noise = noise_of(last[0], -1);
   result.n_pairs = static_cast<int>(last[0].ours.size());

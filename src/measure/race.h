@@ -1,7 +1,7 @@
 // The rules of a race between a default and its challengers, over any clock: what is screened out, in which order
 // windows are taken, what counts as a win. What a window runs is the caller's (measure/tune.cpp; tests give numbers).
 //
-// 1. screen: two short looks at each challenger; one that takes 1.5 times the default's time is not raced.
+// 1. screen: a few short looks at each challenger; one that takes 1.5 times the default's time is not raced.
 // 2. heat: pairs of windows default and challenger, A B B A ..., all contests side by side in one run.
 // 3. final: the best challenger of each contest that won its heat, against the default again, on fresh windows: of many
 //    challengers one always looks good by luck.
@@ -35,11 +35,11 @@ struct RaceOptions {
 struct Pairs {
   std::vector<Window> ours, theirs;  // theirs: the default
 };
-// Takes windows of variant 0 and of each of [1, n_variants), in pairs, until max_pairs or the deadline.
-// Result [n_variants - 1].
+// Takes windows of variant 0 and of each of [1, n_variants), in pairs, until there are max_pairs or the time is over;
+// for min_pairs up to twice the time. Result [n_variants - 1].
 using VariantFn = std::function<Result<Window>(size_t variant)>;
 Result<std::vector<Pairs>> take_pairs(size_t n_variants, const VariantFn& window, const RaceOptions& options,
-                                      double deadline);
+                                      double seconds);
 
 // The default's seconds over the challenger's. contest -1: of the whole. Not known where too few pairs were taken.
 Ratio ratio_of(const Pairs& pairs, int contest, const RaceOptions& options);

@@ -190,7 +190,7 @@ class Tuner {
     say(fmt::format("{}: {} queries, up to {} kernels each, {} rows, {:.2f} ms a run", phase.name, counts.size(), most,
                     stage.n_rows(), each * 1e3));
     const PicksFn window = [&](const std::vector<size_t>& picks) -> Result<Window> {
-      return stage.window(picks, runs, each < 0.05);
+      return stage.window(picks, runs, each < kWindowSeconds / 3);
     };
     const PicksFn look = [&](const std::vector<size_t>& picks) -> Result<Window> {
       const int rows = stage.n_rows();
@@ -266,7 +266,10 @@ std::string tune_markdown(const engine::Tuning& t) {
   for (const engine::TunedEntry& e : t.entries) {
     const std::string fastest = e.winner != e.fallback ? e.winner : e.note.empty() ? "the same" : "the same: " + e.note;
     text += fmt::format("| {} | {} | {} | {} | {:.1f} % | {} |\n", kernels::to_text(e.query), e.fallback, fastest,
-                        e.n_windows > 0 ? ratio(e.ratio) : "no rival close enough", e.noise * 100, e.n_windows);
+                        e.n_windows == 0              ? "no rival close enough"
+                        : e.ratio.low == e.ratio.high ? "not enough windows"
+                                                      : ratio(e.ratio),
+                        e.noise * 100, e.n_windows);
   }
   text += "\n";
   for (const engine::TunedProof& p : t.proofs)
