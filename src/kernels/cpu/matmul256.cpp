@@ -56,7 +56,7 @@ QUERN_FN f32x16 close_block(const f32x16& acc, const i32x16& sum, const i32x16& 
 }
 
 // Tokens of a tile: integer sums of blocks and of sub-blocks want registers of their own.
-inline constexpr int kTokens256 = kWide ? 4 : 1;
+inline constexpr int kTokens256 = kWide ? 4 : 2;
 
 // A group of panels unpacked: codes [n_blocks][8][8][kTilePanels][64], then per block sub-scales and sub-minima
 // [kSubs][kTilePanels][16] i32, then d and dmin [kTilePanels][16] f32.
@@ -132,7 +132,7 @@ struct Core256 {
         lat<typename F::Code, 64> codes[8];
         f.codes(b, s, codes);
         const int j = s * (32 / F::kSub);
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
         for (int t = 0; t < kTokens; ++t) {
           add_sub<F>(x[t], b, s, codes, scales + j, sum[t]);
           if constexpr (F::kMin) add_minimum<F>(x[t], b, s, minima + j, min_sum[t]);
@@ -143,7 +143,7 @@ struct Core256 {
       for (int t = 0; t < kTokens; ++t)
         acc[t] = close_block<F>(acc[t], sum[t], min_sum[t], f.scale(b), dmin, x[t].d[b]);
     }
-    for (int t = 0; t < kTokens; ++t) finish(a, panel, first_row + t, acc[t]);
+    finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
   }
 
   template <int kTokens>
@@ -162,35 +162,35 @@ struct Core256 {
       }
       for (int s = 0; s < 8; ++s) {
         constexpr int kHalves = 32 / F::kSub, kVectors = 8 / kHalves;
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
         for (int h = 0; h < kHalves; ++h) {
           const int j = s * kHalves + h;
           i32x16 part[kTilePanels][kTokens];
           i32 x_sum[kTokens];
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
           for (int t = 0; t < kTokens; ++t) {
             const i32* sums = x[t].sums + b * 16;
             x_sum[t] = F::kSub == 32 ? sums[2 * s] + sums[2 * s + 1] : sums[j];
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
             for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot_start<F>(x_sum[t]);
           }
 #pragma GCC unroll kDeep
           for (int g = 0; g < kVectors; ++g) {
             lat<typename F::Code, 64> codes[kTilePanels];
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
             for (int p = 0; p < kTilePanels; ++p)
               codes[p] = lat<typename F::Code, 64>::load_aligned(u.code(b, s, h * kVectors + g, p));
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
             for (int t = 0; t < kTokens; ++t) {
               const i8x64 v = i8x64::broadcast4(x[t].codes + b * 256 + s * 32 + (h * kVectors + g) * 4);
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
               for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot<F>(part[p][t], codes[p], v);
             }
           }
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
           for (int p = 0; p < kTilePanels; ++p) {
             const i32x16 scale = i32x16::load_aligned(u.scale_row(b, j, p));
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
             for (int t = 0; t < kTokens; ++t) {
               sum[p][t] = sum[p][t] + part[p][t] * scale;
               if constexpr (F::kMin)
@@ -209,19 +209,25 @@ struct Core256 {
         }
       }
     }
-    for (int t = 0; t < kTokens; ++t) {
-      for (int p = 0; p < n_panels; ++p) finish(a, first_panel + p, first_row + t, acc[p][t]);
+    for (int p = 0; p < n_panels; ++p) {
+      finish_rows<kTokens>(a, first_panel + p, first_row, acc[p], rows.n_planes);
     }
   }
 };
 
 constexpr Kernel kRows[] = {
-    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k")),    tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k")),
-    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k")),    tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k")),
-    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k")),    tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k")),
-    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k")),    tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k")),
-    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k")),    tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k")),
-    direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs")), tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs")),
+    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k")),    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k"), 2),
+    tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k")),      tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k"), 2),
+    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k")),    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k"), 2),
+    tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k")),      tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k"), 2),
+    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k")),    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k"), 2),
+    tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k")),      tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k"), 2),
+    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k")),    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k"), 2),
+    tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k")),      tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k"), 2),
+    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k")),    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k"), 2),
+    tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k")),      tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k"), 2),
+    direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs")), direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs"), 2),
+    tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs")),   tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs"), 2),
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ struct Core32 {
       lat<typename F::Code, 64> codes[8];
       f.codes(b, codes);
       const f32x16 d = f.scale(b);
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
       for (int t = 0; t < kTokens; ++t) {
         i32x16 sum = dot_start<F>(x[t].sums[b]);
 #pragma GCC unroll kDeep
@@ -69,7 +69,7 @@ struct Core32 {
           acc[t] = fma(f.minimum(b), f32x16::broadcast(d_x * static_cast<float>(x[t].sums[b])), acc[t]);
       }
     }
-    for (int t = 0; t < kTokens; ++t) finish(a, panel, first_row + t, acc[t]);
+    finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
   }
 
   template <int kTokens>
@@ -83,31 +83,31 @@ struct Core32 {
     }
     for (int64_t b = 0; b < n_blocks; ++b) {
       i32x16 sum[kTilePanels][kTokens];
-#pragma GCC unroll 6
+#pragma GCC unroll unroll(6)
       for (int t = 0; t < kTokens; ++t) {
         const i32x16 start = dot_start<F>(x[t].sums[b]);
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
         for (int p = 0; p < kTilePanels; ++p) sum[p][t] = start;
       }
 #pragma GCC unroll kDeep
       for (int g = 0; g < 8; ++g) {
         lat<typename F::Code, 64> codes[kTilePanels];
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
         for (int p = 0; p < kTilePanels; ++p)
           codes[p] = lat<typename F::Code, 64>::load_aligned(u.codes + ((b * 8 + g) * kTilePanels + p) * 64);
-#pragma GCC unroll 6
+#pragma GCC unroll unroll(6)
         for (int t = 0; t < kTokens; ++t) {
           const i8x64 v = i8x64::broadcast4(x[t].codes + b * 32 + g * 4);
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
           for (int p = 0; p < kTilePanels; ++p) sum[p][t] = dot<F>(sum[p][t], codes[p], v);
         }
       }
-#pragma GCC unroll 6
+#pragma GCC unroll unroll(6)
       for (int t = 0; t < kTokens; ++t) {
         const f32x16 d_x = f32x16::broadcast(x[t].d[b]);
         f32x16 x_min = f32x16::zero();
         if constexpr (F::kMin) x_min = f32x16::broadcast(x[t].d[b] * static_cast<float>(x[t].sums[b]));
-#pragma GCC unroll 2
+#pragma GCC unroll unroll(2)
         for (int p = 0; p < kTilePanels; ++p) {
           acc[p][t] =
               fma(to_f32(sum[p][t]), f32x16::load_aligned(u.scales + (b * kTilePanels + p) * 16) * d_x, acc[p][t]);
@@ -116,20 +116,27 @@ struct Core32 {
         }
       }
     }
-    for (int t = 0; t < kTokens; ++t) {
-      for (int p = 0; p < n_panels; ++p) finish(a, first_panel + p, first_row + t, acc[p][t]);
+    for (int p = 0; p < n_panels; ++p) {
+      finish_rows<kTokens>(a, first_panel + p, first_row, acc[p], rows.n_planes);
     }
   }
 };
 
 constexpr Kernel kRows[] = {
-    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0")),    tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0")),
-    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1")),    tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1")),
-    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0")),    tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0")),
-    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1")),    tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1")),
-    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0")),    tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0")),
-    direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl")), tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl")),
-    direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4")),  tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4")),
+    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0")),    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0"), 2),
+    tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0")),      tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0"), 2),
+    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1")),    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1"), 2),
+    tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1")),      tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1"), 2),
+    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0")),    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0"), 2),
+    tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0")),      tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0"), 2),
+    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1")),    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1"), 2),
+    tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1")),      tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1"), 2),
+    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0")),    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0"), 2),
+    tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0")),      tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0"), 2),
+    direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl")), direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl"), 2),
+    tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl")),   tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl"), 2),
+    direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4")),  direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4"), 2),
+    tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4")),    tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4"), 2),
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const Rows rows(a);
   const PlaneOffsets<F> offsets(a.n_in);
   const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
-  const int64_t n_blocks = a.n_in / Core::kBlock, n_rows = row_count(ctx, a.rows);
+  const int64_t n_blocks = a.n_in / Core::kBlock, n_rows = row_count(ctx, a.rows) * rows.n_planes;
   const Range r = share(panel_count(a), w);
   for (int64_t p = r.begin; p < r.end; ++p) {
     const F f(a.w + static_cast<size_t>(p) * panel_size, offsets.at);
@@ -37,7 +37,8 @@ void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const Rows rows(a);
   const PlaneOffsets<F> offsets(a.n_in);
   const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
-  const int64_t n_blocks = a.n_in / Core::kBlock, n_rows = row_count(ctx, a.rows), n_panels = panel_count(a);
+  const int64_t n_blocks = a.n_in / Core::kBlock, n_rows = row_count(ctx, a.rows) * rows.n_planes,
+                n_panels = panel_count(a);
   const TileGrid grid(n_panels, n_rows, w.n_threads);
   const typename Core::Unpacked u(w.scratch, n_blocks);
   for_each_unit(
@@ -62,10 +63,17 @@ size_t tiled_scratch(const Shape& shape) {
   return Core::Unpacked::bytes(shape.n_in);
 }
 
+// The same function serves one and two planes: a plane is a row to it.
 template <class Core>
-constexpr Kernel direct_row(const char* name) {
+constexpr ActivationFormat act_of(int n_planes) {
+  constexpr bool k32 = Core::kAct == ActivationFormat::q8_32;
+  return n_planes == 1 ? Core::kAct : k32 ? ActivationFormat::q8_32x2 : ActivationFormat::q8_256x2;
+}
+
+template <class Core>
+constexpr Kernel direct_row(const char* name, int n_planes = 1) {
   constexpr uint8_t kClasses = class_bit(RowClass::decode) | class_bit(RowClass::few);
-  return {{Op::matmul, Core::Format::kFormat, Core::kAct, Layout::x16, kClasses},
+  return {{Op::matmul, Core::Format::kFormat, act_of<Core>(n_planes), Layout::x16, kClasses},
           own_isa(),
           own_priority(),
           name,
@@ -73,8 +81,8 @@ constexpr Kernel direct_row(const char* name) {
 }
 
 template <class Core>
-constexpr Kernel tiled_row(const char* name) {
-  return {{Op::matmul, Core::Format::kFormat, Core::kAct, Layout::x16, class_bit(RowClass::prefill)},
+constexpr Kernel tiled_row(const char* name, int n_planes = 1) {
+  return {{Op::matmul, Core::Format::kFormat, act_of<Core>(n_planes), Layout::x16, class_bit(RowClass::prefill)},
           own_isa(),
           own_priority(),
           name,
