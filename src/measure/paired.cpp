@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 
 #include "base/file_io.h"
@@ -49,6 +50,13 @@ Result<Ratio> paired_ratio(const std::vector<double>& ours, const std::vector<do
   ratio.high = std::exp(mean + half);
   ratio.known = true;
   return ratio;
+}
+
+std::vector<int> turn_order(int round, int n_players) {
+  std::vector<int> order(static_cast<size_t>(n_players));
+  std::iota(order.begin(), order.end(), 0);
+  if (round % 2 == 1) std::reverse(order.begin(), order.end());
+  return order;
 }
 
 CpuTicks read_cpu_ticks(const std::string& root) {

@@ -1,4 +1,4 @@
-// Two programs measured in alternation: the order of turns, the ratio with its 95 % interval, and what the machine did
+// Programs measured in alternation: the order of turns, the ratio with its 95 % interval, and what the machine did
 // meanwhile. Starting programs is the caller's.
 #pragma once
 
@@ -23,10 +23,9 @@ struct Ratio {
 // [n] each, positive. Errors: invalid_argument for other lengths, no pairs, or a rate that is not positive and finite.
 Result<Ratio> paired_ratio(const std::vector<double>& ours, const std::vector<double>& theirs);
 
-// Who goes first in round i: A B, B A, A B, B A, … so that a drift of the machine falls on both alike.
-inline bool ours_first(int round) {
-  return round % 2 == 0;
-}
+// Who goes when in a round: A B C, C B A, A B C, … so that a drift of the machine falls on all alike. Gives player
+// numbers, 0 being ours.
+std::vector<int> turn_order(int round, int n_players);
 
 // Processor time since boot, in ticks, from /proc/stat. All 0 where it cannot be read.
 struct CpuTicks {

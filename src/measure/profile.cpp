@@ -201,12 +201,19 @@ std::string bucket_of(const plan::Call& call) {
   return "other";
 }
 
+uint64_t step_bytes(engine::Engine& engine, int n_sequences, int position) {
+  return step_bytes(engine.state().plan_for_batch(n_sequences), n_sequences, position);
+}
+
 std::optional<double> roofline_part(const ProfileRow& row, const Profile& profile) {
   if (!profile.roofline || row.seconds <= 0 || row.work.bytes() == 0) return std::nullopt;
   const Roofline& r = *profile.roofline;
   const double source = r.source_of(profile.weight_bytes).bytes_per_second;
   if (source <= 0 || r.int8_macs <= 0 || r.f32_macs <= 0) return std::nullopt;
-  const double moving = static_cast<double>(row.work.bytes()) / source;
+  // Activations stay in caches, mostly: they are counted at the rate of the nearest that is known.
+  const double cache = std::max({source, r.l2, r.l3});
+  const double moving = static_cast<double>(row.work.weight_bytes + row.work.kv_bytes) / source +
+                        static_cast<double>(row.work.read_bytes + row.work.write_bytes) / cache;
   const double computing =
       static_cast<double>(row.work.int_macs) / r.int8_macs + static_cast<double>(row.work.float_macs) / r.f32_macs;
   return std::max(moving, computing) / row.seconds;

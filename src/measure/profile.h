@@ -62,11 +62,15 @@ struct Profile {
 // Errors: whatever the session refuses (limit_exceeded where tokens do not fit the engine's context).
 Result<Profile> run_profile(engine::Engine& engine, const ProfileOptions& options);
 
+// step_bytes() (work.h) of the engine's plan for so many sequences.
+uint64_t step_bytes(engine::Engine& engine, int n_sequences, int position);
+
 // "matmul Q4_K gate_up", "attention", "norms+quantize", "rope+kv", "elementwise", "embed", "repack".
 std::string bucket_of(const plan::Call& call);
 
 // The part of the roofline that a row reached, 0 to 1: the time that its bytes and multiply-adds need at the measured
-// rates over the time it took. Nothing where it does no work.
+// rates over the time it took. Weights, keys and values come from where the model's weights lie, activations from a
+// cache. Nothing where it does no work.
 std::optional<double> roofline_part(const ProfileRow& row, const Profile& profile);
 
 std::string profile_markdown(const Profile& profile);

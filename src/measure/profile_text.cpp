@@ -95,7 +95,7 @@ std::string profile_json(const Profile& profile) {
                            {"nodes", rows_json(phase.nodes, profile)},
                            {"calls", rows_json(phase.calls, profile)}});
   }
-  return j.dump(2) + "\n";
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string trace_json(const Profile& profile) {
@@ -119,7 +119,9 @@ std::string trace_json(const Profile& profile) {
                       {"tid", slice.thread},
                       {"args", {{"kernel", slice.kernel}, {"step", slice.step}}}});
   }
-  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ns"}}.dump() + "\n";
+  return Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ns"}}.dump(-1, ' ', false,
+                                                                                  Json::error_handler_t::replace) +
+         "\n";
 }
 
 }  // namespace quern::measure

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/cpu.h"
 #include "base/topology.h"
 
@@ -34,5 +35,21 @@ struct Roofline {
 
 // Errors: out_of_memory. isa: a tier that this processor supports.
 Result<Roofline> measure_roofline(Isa isa, int n_threads, const Topology& topology);
+
+// What memory gives at one moment: shared machines vary, and decoding follows.
+class DramProbe {
+ public:
+  // Errors: out_of_memory. Keeps a few hundred MB, and no thread between reads.
+  static Result<DramProbe> create(Isa isa, int n_threads, const Topology& topology);
+  double read() const;  // bytes per second of all threads, in about a tenth of a second
+
+ private:
+  DramProbe(Isa isa, int n_threads, Buffer buffer, uint64_t bytes)
+      : isa_(isa), n_threads_(n_threads), buffer_(std::move(buffer)), bytes_(bytes) {}
+  Isa isa_;
+  int n_threads_;
+  Buffer buffer_;
+  uint64_t bytes_;
+};
 
 }  // namespace quern::measure

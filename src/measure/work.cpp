@@ -1,6 +1,7 @@
 #include "measure/work.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace quern::measure {
 namespace {
@@ -107,6 +108,22 @@ Work& Work::operator+=(const Work& w) {
 
 Work work_of(const kernels::OpArgs& args, const RunContext& ctx) {
   return std::visit(Count{ctx}, args);
+}
+
+uint64_t step_bytes(const plan::Plan& plan, int n_sequences, int position) {
+  std::vector<kernels::Span> spans;
+  for (int i = 0; i < n_sequences; ++i) spans.push_back({i, 1, position, nullptr});
+  RunContext ctx;
+  ctx.n_rows = ctx.n_spans = ctx.n_out = n_sequences;
+  ctx.spans = spans.data();
+  uint64_t bytes = 0;
+  for (const plan::Step& step : plan.steps) {
+    for (const plan::Call& call : step.calls) {
+      const Work w = work_of(call, ctx);
+      bytes += w.weight_bytes + w.kv_bytes;
+    }
+  }
+  return bytes;
 }
 
 }  // namespace quern::measure

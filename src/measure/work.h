@@ -26,4 +26,8 @@ inline Work work_of(const plan::Call& call, const kernels::RunContext& ctx) {
   return work_of(call.args, ctx);
 }
 
+// Bytes of weights, keys and values that a plan reads to give each of n_sequences sequences its next token, all of them
+// at this position.
+uint64_t step_bytes(const plan::Plan& plan, int n_sequences, int position);
+
 }  // namespace quern::measure

@@ -57,9 +57,10 @@ TEST(Paired, ManyPairsUseTheTail) {
 }
 
 TEST(Paired, OrderAlternates) {
-  EXPECT_TRUE(ours_first(0));
-  EXPECT_FALSE(ours_first(1));
-  EXPECT_TRUE(ours_first(2));
+  EXPECT_EQ(turn_order(0, 2), (std::vector<int>{0, 1}));
+  EXPECT_EQ(turn_order(1, 2), (std::vector<int>{1, 0}));
+  EXPECT_EQ(turn_order(2, 3), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(turn_order(3, 3), (std::vector<int>{2, 1, 0}));
 }
 
 TEST(Paired, Median) {

@@ -162,9 +162,14 @@ TEST(Profile, PartOfTheRoofline) {
   EXPECT_DOUBLE_EQ(*roofline_part(row, profile), 0.5);  // a second at 4000 bytes, a second at 30000: half of two
   row.work.float_macs = 10'000;
   EXPECT_DOUBLE_EQ(*roofline_part(row, profile), 1.0);  // two seconds of arithmetic
+  row.work.float_macs = 0;
+  row.work.read_bytes = 8'000;
+  EXPECT_DOUBLE_EQ(*roofline_part(row, profile), 1.5);  // no cache known: three seconds at 4000
+  profile.roofline->l2 = 8'000;
+  profile.weight_bytes = 3'000;                         // more than an L2 of no bytes holds
+  EXPECT_DOUBLE_EQ(*roofline_part(row, profile), 1.0);  // activations from it: one second instead of two
   profile.roofline->l2 = 1e9;
   profile.roofline->l2_bytes = 4'000;
-  profile.weight_bytes = 3'000;
   EXPECT_STREQ(profile.roofline->source_of(3'000).name, "L2");
   EXPECT_STREQ(profile.roofline->source_of(3'001).name, "memory");
 }

@@ -9,10 +9,10 @@ namespace {
 using namespace kernels;
 
 // Rows [0, n) at positions from `first` on, of which n_out give logits.
-struct Run {
+struct Batch {
   Span span;
   RunContext ctx;
-  Run(int n, int first, int n_out) : span{0, n, first, nullptr} {
+  Batch(int n, int first, int n_out) : span{0, n, first, nullptr} {
     ctx.n_rows = n;
     ctx.spans = &span;
     ctx.n_spans = 1;
@@ -31,7 +31,7 @@ MatmulArgs matmul(format::Format format, ActivationFormat act, RowSet rows) {
 }
 
 TEST(Work, MatmulOfBlocks) {
-  const Run run(3, 0, 1);
+  const Batch run(3, 0, 1);
   MatmulArgs a = matmul(format::Format::q4_0, ActivationFormat::q8_32, RowSet::tokens);
   Work w = work_of(a, run.ctx);
   EXPECT_EQ(w.weight_bytes, 32U * 2 * 18);       // two blocks of 18 bytes a row
@@ -47,11 +47,11 @@ TEST(Work, MatmulOfBlocks) {
   EXPECT_EQ(w.read_bytes, 576U + 384);
   a.rows = RowSet::outputs;
   EXPECT_EQ(work_of(a, run.ctx).int_macs, 32U * 64);
-  EXPECT_EQ(work_of(a, Run(3, 0, 0).ctx).bytes(), 0U);  // no logits wanted: the head reads nothing
+  EXPECT_EQ(work_of(a, Batch(3, 0, 0).ctx).bytes(), 0U);  // no logits wanted: the head reads nothing
 }
 
 TEST(Work, MatmulOfFloatsCountsAsFloat) {
-  const Work w = work_of(matmul(format::Format::f16, ActivationFormat::f32, RowSet::tokens), Run(2, 0, 1).ctx);
+  const Work w = work_of(matmul(format::Format::f16, ActivationFormat::f32, RowSet::tokens), Batch(2, 0, 1).ctx);
   EXPECT_EQ(w.weight_bytes, 32U * 64 * 2);
   EXPECT_EQ(w.read_bytes, 2U * 64 * 4);
   EXPECT_EQ(w.float_macs, 2U * 32 * 64);
@@ -67,25 +67,25 @@ AttentionArgs attention(int window) {
 }
 
 TEST(Work, AttentionSeesWhatIsBefore) {
-  const Work one = work_of(attention(0), Run(1, 99, 1).ctx);
+  const Work one = work_of(attention(0), Batch(1, 99, 1).ctx);
   EXPECT_EQ(one.kv_bytes, 2U * 100 * 2 * 16 * 2);  // keys and values of 100 positions
   EXPECT_EQ(one.float_macs, 2U * 100 * 6 * 16);
   EXPECT_EQ(one.read_bytes, 6U * 16 * 4);
   EXPECT_EQ(one.write_bytes, 6U * 16 * 4);
-  const Work prompt = work_of(attention(0), Run(4, 0, 1).ctx);
+  const Work prompt = work_of(attention(0), Batch(4, 0, 1).ctx);
   EXPECT_EQ(prompt.kv_bytes, 2U * 4 * 2 * 16 * 2);
   EXPECT_EQ(prompt.float_macs, 2U * (1 + 2 + 3 + 4) * 6 * 16);
 }
 
 TEST(Work, AttentionWithinAWindow) {
-  EXPECT_EQ(work_of(attention(8), Run(1, 99, 1).ctx).float_macs, 2U * 8 * 6 * 16);
-  const Work w = work_of(attention(2), Run(3, 10, 1).ctx);  // rows see 9-10, 10-11, 11-12
+  EXPECT_EQ(work_of(attention(8), Batch(1, 99, 1).ctx).float_macs, 2U * 8 * 6 * 16);
+  const Work w = work_of(attention(2), Batch(3, 10, 1).ctx);  // rows see 9-10, 10-11, 11-12
   EXPECT_EQ(w.kv_bytes, 2U * 4 * 2 * 16 * 2);
   EXPECT_EQ(w.float_macs, 2U * 6 * 6 * 16);
 }
 
 TEST(Work, RowWiseOps) {
-  const Run run(3, 0, 2);
+  const Batch run(3, 0, 2);
   EmbedArgs embed{};
   embed.row_bytes = 36;
   embed.n_dim = 64;
