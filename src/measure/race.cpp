@@ -186,10 +186,9 @@ Result<std::vector<Pairs>> take_pairs(size_t n_variants, const VariantFn& window
   std::vector<Pairs> pairs(n_variants - 1);
   for (int round = 0; goes_on(round); ++round) {
     for (size_t v = 1; v < n_variants; ++v) {
-      for (const bool first : {true, false}) {
-        const bool ours = first == ours_first(round);
-        QUERN_TRY(Window taken, window(ours ? v : 0));
-        (ours ? pairs[v - 1].ours : pairs[v - 1].theirs).push_back(std::move(taken));
+      for (const int player : turn_order(round, 2)) {
+        QUERN_TRY(Window taken, window(player == 0 ? v : 0));
+        (player == 0 ? pairs[v - 1].ours : pairs[v - 1].theirs).push_back(std::move(taken));
       }
     }
   }

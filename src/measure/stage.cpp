@@ -55,7 +55,7 @@ bool equal(const Regions& regions, const std::vector<std::byte>& expected) {
 
 size_t scratch_of_candidates(const engine::Engine::State& state, const std::vector<const kernels::Kernel*>& guests) {
   size_t bytes = 0;
-  for (const plan::Plan* plan : {&state.decode, &state.few, &state.prefill, &state.all}) {
+  for (const plan::Plan* plan : {&state.decode, &state.few, &state.prefill, &state.batch, &state.all}) {
     for (const plan::Step& step : plan->steps) {
       for (const plan::Call& call : step.calls) {
         for (const kernels::Kernel* k : candidates_of(call.query, state.isa_mask, guests)) {

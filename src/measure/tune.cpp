@@ -77,7 +77,7 @@ class Tuner {
   Result<TuneResult> run() {
     scratch_ = scratch_of_candidates(state_, o_.guests);
     const Phase phases[] = {{"decode", &state_.decode, Track::kDepth, 1, 1, 0.35},
-                            {"few", &state_.few, Track::kDepth, kFewRaced, 1, 0.15},
+                            {"few", &state_.batch, Track::kDepth, kFewRaced, kFewRaced, 0.15},
                             {"prefill", &state_.prefill, 0, state_.n_chunk, 1, 0.45},
                             {"all", &state_.all, 0, engine::kAllOutputs, engine::kAllOutputs, 0.05}};
     QUERN_TRY(own_.track, Track::create(state_, *state_.team, scratch_));

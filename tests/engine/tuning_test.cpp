@@ -51,7 +51,7 @@ class TuningFile : public ::testing::Test {
     EXPECT_TRUE(engine.ok()) << engine.error().message;
     Tuning tuning = new_tuning(machine_, "abc", "2026-01-02T03:04:05Z");
     const Engine::State& s = (*engine)->state();
-    for (const plan::Plan* plan : {&s.decode, &s.few, &s.prefill, &s.all}) {
+    for (const plan::Plan* plan : {&s.decode, &s.few, &s.prefill, &s.batch, &s.all}) {
       for (const plan::Step& step : plan->steps) {
         for (const plan::Call& call : step.calls) {
           const auto candidates = kernels::kernel_candidates(call.query, s.isa_mask);
@@ -263,7 +263,7 @@ TEST(Tuned, LogitsAreTheSameWhateverIsChosen) {
     for (size_t rank = 1;; ++rank) {
       std::vector<Choice> list;
       bool more = false;
-      for (const plan::Plan* plan : {&s.decode, &s.few, &s.prefill, &s.all}) {
+      for (const plan::Plan* plan : {&s.decode, &s.few, &s.prefill, &s.batch, &s.all}) {
         for (const plan::Step& step : plan->steps) {
           for (const plan::Call& call : step.calls) {
             const auto candidates = kernels::kernel_candidates(call.query, s.isa_mask);
