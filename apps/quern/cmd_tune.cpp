@@ -57,6 +57,7 @@ Result<void> tune(const Context& context) {
   options.say = [&](const std::string& line) { context.notice(line); };
   QUERN_TRY(const measure::TuneResult result, measure::run_tune(*engine, machine, options));
   context.out.write(o.flag("json") ? engine::tuning_json(result.tuning) : measure::tune_markdown(result.tuning));
+  context.out.flush();
   if (!o.flag("dry-run")) {
     QUERN_TRY(const std::string path, keep(context, machine, cpu.isa_mask, result.tuning));
     context.notice("written to " + path);
