@@ -206,7 +206,7 @@ QUERN_FN void store_clamped(const f32x16& x, u16* out) {
 
 // Values lie by position, keys by dimension: a key's numbers are scattered over its page.
 void kv_store(const KvStoreArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(ctx.n_rows, w);
+  const Range r = rows_of(ctx.n_rows, w);
   const int hd = a.place.head_dim;
   for (int s = 0; s < ctx.n_spans; ++s) {
     const Span& span = ctx.spans[s];
