@@ -125,7 +125,7 @@ TEST(Ops, RopeRotatesByPositionTimesFrequency) {
 TEST(Ops, Quantize) {
   for (const Kernel& kernel : candidates(Op::quantize)) {
     const bool by_32 = format::one_plane(format::in_rows(kernel.key.act)) == ActivationFormat::q8_32;
-    for (const int n : {by_32 ? 32 : 256, by_32 ? 576 : 512}) {
+    for (const int n : {by_32 ? 32 : 256, by_32 ? 576 : 512, by_32 ? 1184 : 1280}) {
       for (const int n_rows : {1, 6, 8}) {
         auto x = random_floats(static_cast<size_t>(n * 8), 9, 3.0F);
         std::fill(x.begin() + n, x.begin() + 2 * n, 0.0F);

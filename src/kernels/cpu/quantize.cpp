@@ -60,90 +60,117 @@ QUERN_FN void quantize_block(const float* x, i8* codes, float* d, i32* sums) {
   }
 }
 
-// What one call of quantize_values makes of kValues values: their codes, a d per block, a sum per kSumWidth codes.
-template <int kValues, int kBlock>
+// What becomes of up to kValues values: their codes, a d per block, a sum per kSumWidth codes.
+inline constexpr int kValues = 1024;
+template <int kBlock>
 struct Quantized {
   static constexpr int kSumWidth = kBlock == 32 ? 32 : 16;
-  i8 codes[kValues];
+  alignas(64) i8 codes[kValues];
   float d[kValues / kBlock];
   i32 sums[kValues / kSumWidth];
 };
 
-// Four values, each in four lanes, as one value per block.
-QUERN_FN void store_fourths(const f32x16& v, float* out) {
-  float all[16];
-  v.store(all);
-  for (int i = 0; i < 4; ++i) out[i] = all[4 * i];
-}
+inline constexpr int kGroup = 128;  // values of four blocks of 32
 
-// Four blocks of 32. False, and nothing done, where a block is not finite or too small for a scale.
-QUERN_FN bool quantize_four(const float* x, Quantized<128, 32>& out) {
-  const i32x16 magnitude = i32x16::broadcast(0x7fffffff);
-  i32x16 large[4];
-#pragma GCC unroll unroll(4)
-  for (int b = 0; b < 4; ++b) {
-    large[b] = max(as<i32>(f32x16::load(x + 32 * b)) & magnitude, as<i32>(f32x16::load(x + 32 * b + 16)) & magnitude);
-  }
-  const i32x16 bits = reduce4_max(large);  // block b in lanes 4 b to 4 b + 3
-  const f32x16 amax = as<f32>(bits);
-  if (any((bits >= i32x16::broadcast(0x7f800000)) | (amax < f32x16::broadcast(format::kTinyAmax)))) return false;
+// Of each group: block b's number in lanes 4 b to 4 b + 3.
+struct Groups {
+  alignas(64) float amax[kValues / kGroup][16];
+  alignas(64) float inverse[kValues / kGroup][16];  // of block b and step k at 4 b + k; later of the chosen step
+};
+
+// Whether every block has a scale: is finite, and not too small.
+QUERN_FN bool find_amax(const float* x, int n_groups, Groups& out) {
   static constexpr float kSteps[16] = {127, 126, 125, 124, 127, 126, 125, 124, 127, 126, 125, 124, 127, 126, 125, 124};
-  float inverse[16];
-  (f32x16::load(kSteps) / amax).store(inverse);
-  f32x16 least = f32x16::zero(), best = f32x16::broadcast(127.0F);
-#pragma GCC unroll unroll(4)
-  for (int k = 0; k < format::kStepCount; ++k) {
-    f32x16 squares[4];
+  const i32x16 magnitude = i32x16::broadcast(0x7fffffff), infinity = i32x16::broadcast(0x7f800000);
+  const f32x16 tiny = f32x16::broadcast(format::kTinyAmax), steps = f32x16::load(kSteps);
+  auto special = infinity < i32x16::zero();
+  for (int g = 0; g < n_groups; ++g, x += kGroup) {
+    i32x16 large[4];
 #pragma GCC unroll unroll(4)
     for (int b = 0; b < 4; ++b) {
-      const f32x16 scale = f32x16::broadcast(inverse[4 * b + k]);
-      const f32x16 s0 = f32x16::load(x + 32 * b) * scale, s1 = f32x16::load(x + 32 * b + 16) * scale;
-      const f32x16 r0 = s0 - round(s0), r1 = s1 - round(s1);
-      squares[b] = r0 * r0 + r1 * r1;
+      large[b] = max(as<i32>(f32x16::load(x + 32 * b)) & magnitude, as<i32>(f32x16::load(x + 32 * b + 16)) & magnitude);
     }
-    const f32x16 error = reduce4_add(squares) * f32x16::broadcast(format::kStepWeights[k]);
-    if (k == 0) {
-      least = error;
-    } else {
-      best = select(error < least, f32x16::broadcast(static_cast<float>(127 - k)), best);
-      least = select(error < least, error, least);
-    }
+    const i32x16 bits = reduce4_max(large);
+    const f32x16 amax = as<f32>(bits);
+    special = special | (bits >= infinity) | (amax < tiny);
+    amax.store_aligned(out.amax[g]);
+    (steps / amax).store_aligned(out.inverse[g]);
   }
-  store_fourths(amax / best, out.d);
-  float chosen[16];
-  (best / amax).store(chosen);
-  i32x16 total[4];
-#pragma GCC unroll unroll(4)
-  for (int b = 0; b < 4; ++b) {
-    const f32x16 scale = f32x16::broadcast(chosen[4 * b]);
-    const i32x16 q0 = round_i32(f32x16::load(x + 32 * b) * scale),
-                 q1 = round_i32(f32x16::load(x + 32 * b + 16) * scale);
-    narrow<i8>(q0).store(out.codes + 32 * b);
-    narrow<i8>(q1).store(out.codes + 32 * b + 16);
-    total[b] = q0 + q1;
-  }
-  i32 sums[16];
-  reduce4_add(total).store(sums);
-  for (int b = 0; b < 4; ++b) out.sums[b] = sums[4 * b];
-  return true;
+  return !any(special);
 }
 
-template <int kValues, int kBlock>
-QUERN_FN void quantize_values(const float* x, Quantized<kValues, kBlock>& out) {
-  if constexpr (kValues == 128 && kBlock == 32) {
-    if (quantize_four(x, out)) return;
+// The step of least error: `inverse` becomes the chosen one's, d the blocks' scales.
+QUERN_FN void choose_steps(const float* x, int n_groups, Groups& groups, float* d) {
+  for (int g = 0; g < n_groups; ++g, x += kGroup) {
+    const float* inverse = groups.inverse[g];
+    f32x16 least = f32x16::zero(), best = f32x16::broadcast(127.0F);
+#pragma GCC unroll unroll(4)
+    for (int k = 0; k < format::kStepCount; ++k) {
+      f32x16 squares[4];
+#pragma GCC unroll unroll(4)
+      for (int b = 0; b < 4; ++b) {
+        const f32x16 scale = f32x16::broadcast(inverse[4 * b + k]);
+        const f32x16 s0 = f32x16::load(x + 32 * b) * scale, s1 = f32x16::load(x + 32 * b + 16) * scale;
+        const f32x16 r0 = s0 - round(s0), r1 = s1 - round(s1);
+        squares[b] = r0 * r0 + r1 * r1;
+      }
+      const f32x16 error = reduce4_add(squares) * f32x16::broadcast(format::kStepWeights[k]);
+      if (k == 0) {
+        least = error;
+      } else {
+        best = select(error < least, f32x16::broadcast(static_cast<float>(127 - k)), best);
+        least = select(error < least, error, least);
+      }
+    }
+    const f32x16 amax = f32x16::load_aligned(groups.amax[g]);
+    (best / amax).store_aligned(groups.inverse[g]);
+    float all[16];
+    (amax / best).store(all);
+    for (int b = 0; b < 4; ++b) d[4 * g + b] = all[4 * b];
   }
-  constexpr int kWidth = Quantized<kValues, kBlock>::kSumWidth;
-  for (int b = 0; b < kValues / kBlock; ++b) {
+}
+
+QUERN_FN void round_codes(const float* x, int n_groups, const Groups& groups, i8* codes, i32* sums) {
+  for (int g = 0; g < n_groups; ++g, x += kGroup, codes += kGroup) {
+    i32x16 total[4];
+#pragma GCC unroll unroll(4)
+    for (int b = 0; b < 4; ++b) {
+      const f32x16 scale = f32x16::broadcast(groups.inverse[g][4 * b]);
+      const i32x16 q0 = round_i32(f32x16::load(x + 32 * b) * scale),
+                   q1 = round_i32(f32x16::load(x + 32 * b + 16) * scale);
+      narrow<i8>(q0).store(codes + 32 * b);
+      narrow<i8>(q1).store(codes + 32 * b + 16);
+      total[b] = q0 + q1;
+    }
+    i32 all[16];
+    reduce4_add(total).store(all);
+    for (int b = 0; b < 4; ++b) sums[4 * g + b] = all[4 * b];
+  }
+}
+
+template <int kBlock>
+QUERN_FN void quantize_values(const float* x, int n, Quantized<kBlock>& out) {
+  constexpr int kWidth = Quantized<kBlock>::kSumWidth;
+  int done = 0;
+  if constexpr (kBlock == 32) {
+    Groups groups;
+    const int n_groups = n / kGroup;
+    if (find_amax(x, n_groups, groups)) {
+      choose_steps(x, n_groups, groups, out.d);
+      round_codes(x, n_groups, groups, out.codes, out.sums);
+      done = n_groups * 4;
+    }
+  }
+  for (int b = done; b < n / kBlock; ++b) {
     quantize_block<kBlock / 16, kWidth / 16>(x + b * kBlock, out.codes + b * kBlock, out.d + b,
                                              out.sums + b * kBlock / kWidth);
   }
 }
 
 // x - d * q: what rounding left over.
-template <int kValues, int kBlock>
-QUERN_FN void leave_rest(const float* x, const Quantized<kValues, kBlock>& q, float* rest) {
-  for (int i = 0; i < kValues; i += 16) {
+template <int kBlock>
+QUERN_FN void leave_rest(const float* x, int n, const Quantized<kBlock>& q, float* rest) {
+  for (int i = 0; i < n; i += 16) {
     const f32x16 codes = to_f32(widen<i32>(lat<i8, 16>::load(q.codes + i)));
     fma(f32x16::broadcast(-q.d[i / kBlock]), codes, f32x16::load(x + i)).store(rest + i);
   }
@@ -159,13 +186,12 @@ struct RowForm {
   QUERN_FN std::byte* plane(int64_t row, int p) const {
     return a.out + static_cast<size_t>(row) * a.out_stride + static_cast<size_t>(p) * layout.plane_bytes;
   }
-  template <int kValues>
-  QUERN_FN void put(int64_t row, int p, int at, const Quantized<kValues, kBlock>& q) const {
+  QUERN_FN void put(int64_t row, int p, int at, int n, const Quantized<kBlock>& q) const {
     std::byte* out = plane(row, p);
-    constexpr int kWidth = Quantized<kValues, kBlock>::kSumWidth;
-    __builtin_memcpy(out + at, q.codes, sizeof q.codes);
-    __builtin_memcpy(out + layout.d_offset + at / kBlock * 4, q.d, sizeof q.d);
-    __builtin_memcpy(out + layout.sums_offset + at / kWidth * 4, q.sums, sizeof q.sums);
+    constexpr int kWidth = Quantized<kBlock>::kSumWidth;
+    __builtin_memcpy(out + at, q.codes, static_cast<size_t>(n));
+    __builtin_memcpy(out + layout.d_offset + at / kBlock * 4, q.d, static_cast<size_t>(n / kBlock) * 4);
+    __builtin_memcpy(out + layout.sums_offset + at / kWidth * 4, q.sums, static_cast<size_t>(n / kWidth) * 4);
   }
   // The bytes between parts.
   QUERN_FN void end_row(int64_t row, int n_planes) const {
@@ -196,27 +222,25 @@ struct TileForm {
   QUERN_FN std::byte* slot(int64_t v) const {
     return a.out + static_cast<size_t>(v / kRows) * a.out_stride + static_cast<size_t>(v % kRows) * 4;
   }
-  template <int kValues>
-  QUERN_FN void put(int64_t row, int p, int at, const Quantized<kValues, kBlock>& q) const {
+  QUERN_FN void put(int64_t row, int p, int at, int n, const Quantized<kBlock>& q) const {
     std::byte* out = slot(row * n_planes + p);
-    alignas(64) u8 codes[kValues];
-    constexpr int kStep = kValues < 64 ? 32 : 64;
-    for (int i = 0; i < kValues; i += kStep) {
-      const auto v = lat<u8, kStep>::load(reinterpret_cast<const u8*>(q.codes) + i);
-      (v ^ lat<u8, kStep>::broadcast(0x80)).store(codes + i);
+    const u8x32 offset = u8x32::broadcast(0x80);
+    for (int i = 0; i < n; i += 32) {
+      alignas(32) u32 codes[8];
+      as<u32>(as<u8>(i8x32::load(q.codes + i)) ^ offset).store(codes);
+#pragma GCC unroll unroll(8)
+      for (int j = 0; j < 8; ++j) put_item(out, (at + i) / 4 + j, codes[j]);
     }
-    put_items<kValues / 4>(out, at / 4, codes);
-    put_items<kValues / kBlock>(out + layout.d_offset, at / kBlock, q.d);
+    put_items(out + layout.d_offset, at / kBlock, q.d, n / kBlock);
     if constexpr (kBlock == 32) {
-      float scaled[kValues / 32];
-      for (int b = 0; b < kValues / 32; ++b) scaled[b] = q.d[b] * static_cast<float>(q.sums[b]);
-      put_items<kValues / 32>(out + layout.sums_offset, at / 32, scaled);
+      for (int b = 0; b < n / 32; ++b)
+        put_item(out + layout.sums_offset, at / 32 + b, q.d[b] * static_cast<float>(q.sums[b]));
     } else {
       i16 by_16[kValues / 16], by_32[kValues / 32];
-      for (int i = 0; i < kValues / 16; ++i) by_16[i] = static_cast<i16>(q.sums[i]);
-      for (int i = 0; i < kValues / 32; ++i) by_32[i] = static_cast<i16>(q.sums[2 * i] + q.sums[2 * i + 1]);
-      put_items<kValues / 64>(out + layout.sums_offset, at / 64, by_32);
-      put_items<kValues / 32>(out + layout.sums16_offset, at / 32, by_16);
+      for (int i = 0; i < n / 16; ++i) by_16[i] = static_cast<i16>(q.sums[i]);
+      for (int i = 0; i < n / 32; ++i) by_32[i] = static_cast<i16>(q.sums[2 * i] + q.sums[2 * i + 1]);
+      put_items(out + layout.sums_offset, at / 64, by_32, n / 64);
+      put_items(out + layout.sums16_offset, at / 32, by_16, n / 32);
     }
   }
   QUERN_FN void end_row(int64_t, int) const {}
@@ -235,40 +259,37 @@ struct TileForm {
   static QUERN_FN void fill_items(std::byte* part, int n, u32 item) {
     for (int i = 0; i < n; ++i) __builtin_memcpy(part + i * 4 * kRows, &item, 4);
   }
-  template <int kN>
-  static QUERN_FN void put_items(std::byte* part, int first, const void* items) {
-#pragma GCC unroll unroll(32)
-    for (int i = 0; i < kN; ++i) {
+  template <class T>
+  static QUERN_FN void put_item(std::byte* part, int i, T item) {
+    static_assert(sizeof item == 4);
+    __builtin_memcpy(part + i * 4 * kRows, &item, 4);
+  }
+  static QUERN_FN void put_items(std::byte* part, int first, const void* items, int n) {
+    for (int i = 0; i < n; ++i) {
       __builtin_memcpy(part + (first + i) * 4 * kRows, static_cast<const std::byte*>(items) + 4 * i, 4);
     }
   }
 };
 
-template <int kValues, int kBlock, class Form>
-QUERN_FN void quantize_part(const Form& form, const float* x, int64_t row, int at, int n_planes) {
-  float rest[kValues];
-  const float* source = x + at;
-  for (int p = 0; p < n_planes; ++p) {
-    Quantized<kValues, kBlock> q;
-    quantize_values(source, q);
-    form.put(row, p, at, q);
-    if (p + 1 < n_planes) leave_rest(source, q, rest);
-    source = rest;
-  }
-}
-
 template <int kBlock, template <int> class Form>
 void quantize(const QuantizeArgs& a, const RunContext& ctx, const Worker& w) {
-  constexpr int kMost = kBlock == 32 ? 128 : 256;
   const Form<kBlock> form(a);
   const int n_planes = format::plane_count(a.format);
   const int64_t n_rows = row_count(ctx, a.rows);
   const Range r = rows_of(n_rows, w);
   for (int64_t row = r.begin; row < r.end; ++row) {
-    const float* x = a.in + row * a.n;
-    int at = 0;
-    for (; at + kMost <= a.n; at += kMost) quantize_part<kMost, kBlock>(form, x, row, at, n_planes);
-    for (; at < a.n; at += kBlock) quantize_part<kBlock, kBlock>(form, x, row, at, n_planes);
+    for (int at = 0; at < a.n; at += kValues) {
+      const int n = a.n - at < kValues ? a.n - at : kValues;
+      const float* source = a.in + row * a.n + at;
+      float rest[kValues];
+      for (int p = 0; p < n_planes; ++p) {
+        Quantized<kBlock> q;
+        quantize_values(source, n, q);
+        form.put(row, p, at, n, q);
+        if (p + 1 < n_planes) leave_rest(source, n, q, rest);
+        source = rest;
+      }
+    }
     form.end_row(row, n_planes);
   }
   if (r.begin < r.end && r.end == n_rows) form.end(n_rows);
