@@ -61,9 +61,9 @@ uint64_t registry_hash() {
   const auto add_byte = [&](uint64_t byte) { hash = (hash ^ (byte & 0xff)) * 0x100000001b3U; };
   for (const Kernel& k : all_kernels()) {
     for (const char* c = k.name; *c != '\0'; ++c) add_byte(static_cast<uint64_t>(*c));
-    for (const int field : {static_cast<int>(k.key.op), static_cast<int>(k.key.weight), static_cast<int>(k.key.act),
-                            static_cast<int>(k.key.layout), static_cast<int>(k.key.row_classes),
-                            static_cast<int>(k.also_classes), static_cast<int>(k.isa), k.priority})
+    for (const int field :
+         {static_cast<int>(k.key.op), static_cast<int>(k.key.weight), static_cast<int>(k.key.act),
+          static_cast<int>(k.key.layout), static_cast<int>(k.key.row_classes), static_cast<int>(k.isa), k.priority})
       add_byte(static_cast<uint64_t>(field));
   }
   return hash;

@@ -42,10 +42,9 @@ std::span<const Kernel> all_kernels() {
 
 namespace {
 
-bool serves(const Kernel& kernel, const Query& query, uint32_t isa_mask, bool tuned = false) {
-  const int classes = kernel.key.row_classes | (tuned ? kernel.also_classes : 0);
+bool serves(const Kernel& kernel, const Query& query, uint32_t isa_mask) {
   return kernel.key.op == query.op && kernel.key.weight == query.weight && kernel.key.act == query.act &&
-         kernel.key.layout == query.layout && (classes & class_bit(query.row_class)) != 0 &&
+         kernel.key.layout == query.layout && (kernel.key.row_classes & class_bit(query.row_class)) != 0 &&
          ((isa_mask >> static_cast<int>(kernel.isa)) & 1) != 0 && (kernel.fits == nullptr || kernel.fits(query.shape));
 }
 
@@ -64,7 +63,7 @@ std::vector<const Kernel*> kernel_candidates(const Query& query, uint32_t isa_ma
   const Kernel* best = find_kernel(query, isa_mask);
   for (const Kernel& kernel : all_kernels()) {
     const bool takes_part = &kernel == best || kernel.priority > 0;
-    if (takes_part && serves(kernel, query, isa_mask, true)) found.push_back(&kernel);
+    if (takes_part && serves(kernel, query, isa_mask)) found.push_back(&kernel);
   }
   std::stable_sort(found.begin(), found.end(), [&](const Kernel* a, const Kernel* b) {
     return a == best ? b != best : b != best && a->priority > b->priority;
@@ -79,8 +78,9 @@ MatmulChoice choose_matmul(format::Format weight, const Shape& shape, uint32_t i
     int total = 0;
     bool complete = true;
     for (int c = 0; c < kRowClassCount; ++c) {
-      const Kernel* kernel =
-          find_kernel({Op::matmul, weight, choice.act, layout, static_cast<RowClass>(c), shape}, isa_mask);
+      const auto row_class = static_cast<RowClass>(c);
+      const ActivationFormat act = act_for(choice.act, row_class);
+      const Kernel* kernel = find_kernel({Op::matmul, weight, act, layout, row_class, shape}, isa_mask);
       complete = complete && kernel != nullptr;
       total += kernel != nullptr ? kernel->priority : 0;
     }
@@ -105,7 +105,8 @@ const char* layout_name(Layout layout) {
 }
 
 const char* act_format_name(ActivationFormat format) {
-  static constexpr const char* kNames[] = {"f32", "q8_32", "q8_256", "q8_32x2", "q8_256x2"};
+  static constexpr const char* kNames[] = {"f32",    "q8_32",   "q8_256",   "q8_32x2",  "q8_256x2",
+                                           "q8_32t", "q8_256t", "q8_32x2t", "q8_256x2t"};
   return kNames[static_cast<int>(format)];
 }
 

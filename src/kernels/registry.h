@@ -42,7 +42,6 @@ struct Kernel {
   KernelFn fn = nullptr;
   bool (*fits)(const Shape&) = nullptr;             // null: every shape
   size_t (*scratch_bytes)(const Shape&) = nullptr;  // per thread; null: none
-  uint8_t also_classes = 0;  // bits of classes that it serves with the same bits, but only where tuning chose it
 };
 
 // Wraps a typed kernel `void f(const Args&, const RunContext&, const Worker&)` as a KernelFn.
@@ -71,15 +70,20 @@ struct Query {
 // Chooses among rows whose instruction set is in isa_mask (bits of Isa): highest priority wins, later rows lose ties.
 // Null only for a matmul or repack key that nobody serves.
 const Kernel* find_kernel(const Query& query, uint32_t isa_mask);
-// Every row that can answer with the same bits, by default or where tuned (Kernel::also_classes): find_kernel's first,
-// then by falling priority. ref's are among them only where nothing else is.
+// Every row that can answer, all with the same bits: find_kernel's first, then by falling priority. ref's are among
+// them only where nothing else is.
 std::vector<const Kernel*> kernel_candidates(const Query& query, uint32_t isa_mask);
+
+// Many rows are read in tiles, few one by one.
+inline ActivationFormat act_for(ActivationFormat in_rows, RowClass row_class) {
+  return row_class == RowClass::prefill ? format::in_tiles(in_rows) : in_rows;
+}
 
 // How the weights of a format are best computed with on isa_mask: layout and activation format of the matmul kernels of
 // the highest priority that serve all row classes.
 struct MatmulChoice {
   Layout layout;
-  ActivationFormat act;
+  ActivationFormat act;  // in rows
 };
 MatmulChoice choose_matmul(format::Format weight, const Shape& shape, uint32_t isa_mask);
 

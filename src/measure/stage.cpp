@@ -11,10 +11,9 @@ constexpr int kPoison = 0xA5;  // as a float -2.9e-16: no NaN, and nothing that 
 constexpr int kGateRows = 45;  // a prompt with tails of every tile size
 
 bool answers(const kernels::Kernel& k, const kernels::Query& q, uint32_t isa_mask) {
-  const int classes = k.key.row_classes | k.also_classes;
   return k.key.op == q.op && k.key.weight == q.weight && k.key.act == q.act && k.key.layout == q.layout &&
-         (classes & kernels::class_bit(q.row_class)) != 0 && ((isa_mask >> static_cast<int>(k.isa)) & 1) != 0 &&
-         (k.fits == nullptr || k.fits(q.shape));
+         (k.key.row_classes & kernels::class_bit(q.row_class)) != 0 &&
+         ((isa_mask >> static_cast<int>(k.isa)) & 1) != 0 && (k.fits == nullptr || k.fits(q.shape));
 }
 
 std::vector<const kernels::Kernel*> candidates_of(const kernels::Query& query, uint32_t isa_mask,

@@ -23,12 +23,10 @@ class Problem {
                            disk_.data() + static_cast<size_t>(r) * row);
     }
     const auto x = random_floats(static_cast<size_t>(c.n_rows * c.n_in), seed + 1);
-    stride_ = format::activation_layout(act, static_cast<size_t>(c.n_in)).row_bytes;
-    x_ = Buffer::allocate(stride_ * static_cast<size_t>(c.n_rows), "x").value();
-    for (int r = 0; r < c.n_rows; ++r) {
-      format::quantize_activation_row(act, x.data() + r * c.n_in, static_cast<size_t>(c.n_in),
-                                      x_.data() + static_cast<size_t>(r) * stride_);
-    }
+    const auto n = static_cast<size_t>(c.n_in), n_rows = static_cast<size_t>(c.n_rows);
+    stride_ = format::activation_stride(act, n);
+    x_ = Buffer::allocate(format::activation_bytes(act, n, n_rows), "x").value();
+    format::quantize_activation_rows(act, x.data(), n, n_rows, x_.data());
     bias_ = random_floats(static_cast<size_t>(c.n_out), seed + 2);
     residual_ = random_floats(static_cast<size_t>(c.n_rows * c.n_out), seed + 3);
   }
@@ -79,12 +77,11 @@ class Problem {
 std::vector<Case> cases_for(const Kernel& kernel) {
   const int64_t block = format::format_info(kernel.key.weight).block_weights;
   const int64_t n_in = block == 1 ? 37 : block * 3;
-  const int classes = kernel.key.row_classes | kernel.also_classes;
   std::vector<Case> cases;
   for (const int n_rows : {1, 2, 3, 5, 6, 7, 8, 13, 25}) {
     const RowClass row_class = n_rows == 1 ? RowClass::decode : n_rows <= kFewRows ? RowClass::few : RowClass::prefill;
-    if ((classes & class_bit(row_class)) == 0 && row_class != RowClass::few) continue;
-    if ((classes & (class_bit(RowClass::few) | class_bit(RowClass::prefill))) == 0 && n_rows > 1)
+    if ((kernel.key.row_classes & class_bit(row_class)) == 0 && row_class != RowClass::few) continue;
+    if ((kernel.key.row_classes & (class_bit(RowClass::few) | class_bit(RowClass::prefill))) == 0 && n_rows > 1)
       continue;
     cases.push_back({48, n_in, n_rows});
     if (n_rows == 1 || n_rows == 7) {
