@@ -108,6 +108,75 @@ class Plan(Program):
         self.assertNotEqual(self.out("plan", tiny_model(), "--isa", "generic"), "")
 
 
+class Tune(Program):
+    """What is measured differs from run to run; what is written, kept and ignored does not."""
+
+    MODEL = "qwen3-q-q4_k"
+
+    def tune(self, *more):
+        return self.quern("tune", "-m", tiny_model(self.MODEL), "-t", "1", "--seconds", "1", *more)
+
+    def sidecars(self):
+        return sorted((self.folder / "cache" / "tune").glob("*.json"))
+
+    def test_a_dry_run_writes_nothing(self):
+        done = self.tune("--dry-run", "--json")
+        found = json.loads(done.stdout)
+        self.assertEqual(found["schema"], 1)
+        self.assertGreater(len(found["entries"]), 15)
+        for entry in found["entries"]:
+            self.assertEqual(entry["threads"], 1)
+            self.assertIn(entry["winner"], [entry["default"], *(t["kernel"] for t in entry["tried"])])
+        self.assertRegex(done.stderr, r"decode: \d+ queries, up to \d+ kernels each, 1 rows")
+        self.assertEqual(self.sidecars(), [])
+        self.assertEqual(self.json("doctor", "--json")["tuning"]["state"], "none")
+
+    def test_the_file_is_kept_used_and_shown(self):
+        plan = self.out("plan", "-t", "1", tiny_model(self.MODEL))
+        answer = self.out("run", "-m", tiny_model(self.MODEL), "--raw", "-n", "12", "--temp", "0", "-t", "1", "hello")
+        self.assertIn("queries tuned", self.tune().stdout)
+        path, = self.sidecars()
+        found = self.json("doctor", "--json")["tuning"]
+        self.assertEqual((found["state"], found["file"]), ("valid", str(path)))
+        # Whatever won: let another kernel of each query be the winner.
+        sidecar = json.loads(path.read_text())
+        for entry in sidecar["entries"]:
+            entry["winner"] = entry["tried"][-1]["kernel"]
+        path.write_text(json.dumps(sidecar))
+        tuned = self.quern("plan", "-t", "1", tiny_model(self.MODEL))
+        self.assertEqual(tuned.stderr, "")
+        self.assertIn(f"tuned by {path}", tuned.stdout)
+        self.assertGreater(tuned.stdout.count("(tuned)\n"), 20)
+        self.assertEqual(self.out("plan", "-t", "1", "--tune", "off", tiny_model(self.MODEL)), plan)
+        self.assertEqual(self.out("plan", "-t", "2", tiny_model(self.MODEL)), self.out("plan", "-t", "2", "--tune", "off", tiny_model(self.MODEL)))
+        self.assertEqual(self.out("run", "-m", tiny_model(self.MODEL), "--raw", "-n", "12", "--temp", "0", "-t", "1", "hello"), answer)
+        # Another model adds its queries to the same file.
+        self.quern("tune", "-m", tiny_model(), "-t", "1", "--seconds", "1")
+        self.assertEqual(self.sidecars(), [path])
+        self.assertGreater(len(json.loads(path.read_text())["entries"]), len(sidecar["entries"]))
+
+    def test_a_file_that_does_not_hold_is_named_and_ignored(self):
+        self.tune()
+        path, = self.sidecars()
+        good = json.loads(path.read_text())
+        plan = self.out("plan", "-t", "1", "--tune", "off", tiny_model(self.MODEL))
+        for text, reason in ((path.read_text()[:-40], "damaged"),
+                             (json.dumps({**good, "engine": {**good["engine"], "version": "0.0.0"}}), "measured with Quern 0.0.0"),
+                             (json.dumps({**good, "machine": {**good["machine"], "cpu": "Abacus"}}), "another processor (Abacus")):
+            path.write_text(text)
+            done = self.quern("plan", "-t", "1", tiny_model(self.MODEL))
+            self.assertEqual(done.stdout, plan)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn(str(path), done.stderr)
+            self.assertIn(reason, done.stderr)
+            self.assertEqual(self.quern("plan", "-t", "1", "--tune", "off", tiny_model(self.MODEL)).stderr, "")
+            found = self.json("doctor", "--json")["tuning"]
+            self.assertEqual(found["state"], "ignored")
+            self.assertIn(reason, found["problem"])
+        self.assertIn("written anew", self.tune().stderr)
+        self.assertEqual(self.json("doctor", "--json")["tuning"]["state"], "valid")
+
+
 class Logits(Program):
     def logits(self, tokens, *more):
         path = self.folder / "out.npy"
