@@ -52,7 +52,7 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options, uint3
   for (const bool measure : {true, false}) {
     for (const auto& w : wanted) {
       QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights,
-                                       {w.rows, w.outputs, isa_mask, options.no_fuse}, s.arena.data()));
+                                       {w.rows, w.outputs, isa_mask, options.no_fuse, s.team->size()}, s.arena.data()));
       arena = std::max(arena, w.plan->arena_bytes);
       scratch = std::max(scratch, w.plan->scratch_bytes);
     }

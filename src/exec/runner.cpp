@@ -16,15 +16,18 @@ namespace {
 
 // The thread's part of a step.
 void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::Worker worker) {
-  kernels::Range mine = {0, 1};
-  int64_t block = 1;
-  if (step.block_rows > 0) {
-    mine = kernels::share(kernels::row_count(ctx, step.rows), worker);
-    block = step.block_rows;
+  const kernels::Range all = {0, kernels::row_count(ctx, step.rows)}, mine = kernels::share(all.end, worker);
+  const int64_t block = step.block_rows;
+  if (block == 0) {
+    for (const plan::Call& call : step.calls) {
+      worker.rows = call.replicated ? all : mine;
+      call.kernel->fn(call.raw_args(worker.thread), ctx, worker);
+    }
+    return;
   }
   for (int64_t row = mine.begin; row < mine.end; row += block) {
-    if (step.block_rows > 0) worker.rows = {row, std::min(row + block, mine.end)};
-    for (const plan::Call& call : step.calls) call.kernel->fn(call.raw_args(), ctx, worker);
+    worker.rows = {row, std::min(row + block, mine.end)};
+    for (const plan::Call& call : step.calls) call.kernel->fn(call.raw_args(worker.thread), ctx, worker);
   }
 }
 
