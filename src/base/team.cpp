@@ -5,8 +5,9 @@
 namespace quern {
 namespace {
 
-// About 50 microseconds on current cores: longer than any gap between two jobs of one token.
-constexpr int kSpins = 20000;
+// A barrier inside a token is over in microseconds: spin that long. Then offer the processor to others, since a thread
+// that is late may be waiting for just this one. Then park.
+constexpr int kSpins = 2000, kYields = 100;
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -21,6 +22,10 @@ void wait_while(const std::atomic<uint32_t>& value, uint32_t old) {
   for (int i = 0; i < kSpins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
     pause();
+  }
+  for (int i = 0; i < kYields; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    std::this_thread::yield();
   }
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }

@@ -68,11 +68,11 @@ bool is_reserved(std::string_view name) {
 }  // namespace
 
 Result<ChatTemplate> ChatTemplate::compile(std::string_view source,
-                                           std::vector<std::pair<std::string, std::string>> tokens) {
+                                           const std::vector<std::pair<std::string, std::string>>& tokens) {
   try {
     ChatTemplate result;
     QUERN_TRY(result.template_, jinja::Template::parse(source));
-    for (auto& [name, text] : tokens) result.tokens_.emplace_back(std::move(name), Json(std::move(text)));
+    for (const auto& [name, text] : tokens) result.tokens_.emplace_back(name, Json(text));
     result.probe();
     return result;
   } catch (const std::bad_alloc&) {

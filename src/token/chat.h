@@ -59,7 +59,8 @@ struct ChatSupport {
 class ChatTemplate {
  public:
   // `tokens`: variables with the text of special tokens ("bos_token", "eos_token" ...); these are markup.
-  static Result<ChatTemplate> compile(std::string_view source, std::vector<std::pair<std::string, std::string>> tokens);
+  static Result<ChatTemplate> compile(std::string_view source,
+                                      const std::vector<std::pair<std::string, std::string>>& tokens);
 
   // Messages keep the form in which they are given (see adapt). Null content is absent, and "" where a template cannot
   // do without. A refusal by the template itself (raise_exception) is Status::invalid_argument with its message.

@@ -8,7 +8,8 @@
 //
 // Known differences from Python: integers are 64-bit and arithmetic beyond that is an error; what Python prints with an
 // address prints without; {% block %}, {% include %}, {% import %}, {% extends %}, {% autoescape %} and the filters
-// random, pprint, urlize, wordwrap, xmlattr are unsupported; map, select and their like run at once, not lazily.
+// random, pprint, urlize, wordwrap, xmlattr are unsupported; map, select and their like run at once, not lazily; a loop
+// or block that reads a variable of the request sees it even where the template sets that name further down.
 #pragma once
 
 #include <cstdint>

@@ -217,7 +217,7 @@ namespace {
 
 // A slice over `length` items, by Python's rules: first index, step and how many.
 struct SliceRange {
-  int64_t start = 0, step = 1, count = 0;
+  int64_t start = 0, stop = 0, step = 1, count = 0;
 };
 
 Result<SliceRange> slice_range(int64_t length, const Value (&bounds)[3]) {
@@ -241,7 +241,7 @@ Result<SliceRange> slice_range(int64_t length, const Value (&bounds)[3]) {
     return std::clamp<int64_t>(i, down ? -1 : 0, down ? length - 1 : length);
   };
   range.start = given[0] ? clip(numbers[0]) : (down ? length - 1 : 0);
-  const int64_t stop = given[1] ? clip(numbers[1]) : (down ? -1 : length);
+  const int64_t stop = range.stop = given[1] ? clip(numbers[1]) : (down ? -1 : length);
   if (down && range.start > stop) range.count = (range.start - stop - 1) / -range.step + 1;
   if (!down && range.start < stop) range.count = (stop - range.start - 1) / range.step + 1;
   return range;
@@ -297,7 +297,7 @@ Result<Value> Interp::eval_slice(const Expr& expr) {
     part->start = whole.at(range.start);
     part->step = whole.step * range.step;
     part->length = range.count;
-    part->stop = part->at(range.count);
+    part->stop = whole.at(range.stop);
     return Value(Kind::range, part);
   }
   QUERN_TRY_VOID(charge(static_cast<uint64_t>(range.count), static_cast<uint64_t>(range.count) * sizeof(Value)));

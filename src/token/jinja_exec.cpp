@@ -282,6 +282,10 @@ Result<void> Interp::bind_macro(const MacroObj& object, const Args& args, Scope&
   const size_t n = macro.parameters.size();
   const size_t first_default = n - macro.defaults.size();
   std::vector<bool> used(args.named.size());
+  // A default sees the parameters before it; the others hide what is outside, as undefined.
+  for (size_t i = 0; i < n; ++i) {
+    set_variable(scope, macro.parameters[i], heap_.undefined("'" + macro.parameter_names[i] + "' is undefined"));
+  }
   for (size_t i = 0; i < n; ++i) {
     std::optional<Value> value;
     if (i < args.positional.size()) value = args.positional[i];

@@ -147,15 +147,15 @@ Result<Value> filter_center(Interp& interp, const Value& self, const Args& args)
 Result<Value> filter_truncate(Interp& interp, const Value& self, const Args& args) {
   Heap& heap = interp.heap();
   QUERN_TRY(const Params params, bind("truncate", args, {"length", "killwords", "end", "leeway"}));
-  if (!self.is(Kind::string)) return type_error("truncate needs a string");
   QUERN_TRY(const int64_t length, integer_param(params, 0, 255, "length"));
   QUERN_TRY(const int64_t leeway, integer_param(params, 3, 5, "leeway"));
   const Value end = params.given[2] ? params.values[2] : heap.literal("...");
   if (!end.is(Kind::string)) return type_error("the end of truncate must be a string");
   const auto end_length = static_cast<int64_t>(end.str().n_chars);
   if (length < end_length || leeway < 0) return type_error("truncate: the length is smaller than the end's");
-  const auto n = static_cast<int64_t>(self.str().n_chars);
+  QUERN_TRY(const int64_t n, length_of(self));
   if (n <= length || n - length <= leeway) return self;
+  if (!self.is(Kind::string)) return type_error("truncate needs a string");
   size_t cut = char_position(self.text(), static_cast<size_t>(length - end_length));
   if (!truthy(params.values[1])) {
     const size_t space = self.text().substr(0, cut).rfind(' ');

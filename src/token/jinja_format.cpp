@@ -210,7 +210,8 @@ class PercentFormatter {
  public:
   PercentFormatter(Interp& interp, const Value& format, const Value& arguments)
       : interp_(interp), source_(format.str()), arguments_(arguments), out_(interp.heap()) {
-    is_mapping_ = arguments.is(Kind::dict) || arguments.is(Kind::list) || arguments.is(Kind::range);
+    is_mapping_ = arguments.is(Kind::dict) || arguments.is(Kind::list) || arguments.is(Kind::range) ||
+                  arguments.is(Kind::undefined);
   }
 
   Result<Value> run() {

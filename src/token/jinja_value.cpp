@@ -449,6 +449,7 @@ bool Iterator::next(Heap& heap, Value& item) {
     decode_at(text, position_, &size);
     item = heap.substring(value_, position_, position_ + size);
     position_ += size;
+    if (item.object != value_.object) item.as<StringObj>().markup = false;  // characters are plain strings
     return true;
   }
   if (static_cast<int64_t>(position_) >= length_) return false;
@@ -498,8 +499,9 @@ Result<bool> contains(Heap& heap, const Value& container, const Value& item) {
     heap.spend(container.text().size() / 16, 0);
     return container.text().find(item.text()) != std::string_view::npos;
   }
-  if (container.is(Kind::dict)) {
-    QUERN_TRY(const Value* found, dict_find(heap, container.dict(), item));
+  const bool is_keys = container.is(Kind::view) && container.as<ViewObj>().part == ViewObj::Part::keys;
+  if (container.is(Kind::dict) || is_keys) {
+    QUERN_TRY(const Value* found, dict_find(heap, is_keys ? *container.as<ViewObj>().dict : container.dict(), item));
     return found != nullptr;
   }
   auto iterator = Iterator::over(container);

@@ -86,7 +86,8 @@ TEST_F(Shards, AnyShardOpensAll) {
       EXPECT_EQ(tensor.shard, i / 2);
       EXPECT_EQ(file->find_tensor(tensor.name), &tensor);
       file->release(tensor);
-      EXPECT_EQ(load<float>(tensor.data), static_cast<float>(10 * (i / 2) + i % 2));
+      const auto expected = 10 * (i / 2) + i % 2;
+      EXPECT_EQ(load<float>(tensor.data), static_cast<float>(expected));
     }
     EXPECT_EQ(file->bytes(), std::filesystem::file_size(path(0)) + std::filesystem::file_size(path(1)) +
                                  std::filesystem::file_size(path(2)));

@@ -150,7 +150,7 @@ struct Sequences {
   std::vector<Span> spans;
   KvPlace place;
 
-  Sequences(int heads, int kv_heads, int hd, std::vector<std::pair<int, int>> positions_and_rows)
+  Sequences(int heads, int kv_heads, int hd, const std::vector<std::pair<int, int>>& positions_and_rows)
       : n_heads(heads), n_kv_heads(kv_heads), head_dim(hd) {
     place = {0, 0, 0, kv_heads, hd};
     place.v_offset = place.head_bytes() * static_cast<size_t>(kv_heads);

@@ -31,7 +31,7 @@ struct Edit {
 std::string rewritten(const std::string& name, const Edit& edit) {
   const auto in = GgufFile::open(tiny(name));
   EXPECT_TRUE(in.ok()) << in.error().message << "; run tools/make_testdata.py";
-  const std::string path = ::testing::TempDir() + "quern_model_test.gguf";
+  std::string path = ::testing::TempDir() + "quern_model_test.gguf";
   auto out = file::GgufWriter::create(path).value();
   for (const file::MetaEntry& entry : in->metadata().entries()) {
     if (edit.drop_key && edit.drop_key(entry.key)) continue;

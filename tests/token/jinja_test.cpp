@@ -115,5 +115,132 @@ TEST(Jinja, OtherTemplatesRenderLikeJinja2) {
   expect_chats(Json::parse(*text));
 }
 
+std::string repeated(const std::string& text, size_t n) {
+  std::string out;
+  for (size_t i = 0; i < n; ++i) out += text;
+  return out;
+}
+
+TEST(JinjaLimits, WorkWithoutEndIsRefused) {
+  RenderOptions options;
+  options.fuel = 1'000'000;
+  options.max_memory_bytes = size_t{64} << 20;
+  const std::string long_loop = "{% for i in range(100000) %}";
+  for (const std::string& source : {
+           repeated(long_loop, 3) + repeated("{% endfor %}", 3),
+           std::string("{{ range(10**9) }}"),
+           std::string("{{ 'x' * 10**12 }}"),
+           std::string("{{ ('x' * 10**6) * 10**6 }}"),
+           std::string("{{ [1] * 10**12 }}"),
+           std::string("{{ (1,) * 10**18 }}"),
+           std::string("{{ '%1000000000000s' % 'a' }}"),
+           std::string("{{ '{:>1000000000000}'.format('a') }}"),
+           std::string("{{ 'a'.center(10**12) }}"),
+           std::string("{{ 'a'.zfill(10**12) }}"),
+           std::string("{{ 'a\\tb'.expandtabs(10**12) }}"),
+           std::string("{{ 'a\\nb' | indent(10**12) }}"),
+           std::string("{{ [1] | batch(10**12, 0) | list }}"),
+           std::string("{{ [1] | slice(10**12) | list }}"),
+           std::string("{{ [1] | tojson(indent=10**12) }}"),
+           std::string(
+               "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"),
+           std::string("{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor "
+                       "%}{{ ns.x }}"),
+           std::string("{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}"
+                       "{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}"),
+           std::string("{% set ns = namespace(x=[]) %}{% for i in range(5000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ "
+                       "ns.x | tojson }}"),
+           std::string("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
+           std::string("{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}"),
+           std::string("{% for x in [[1]] recursive %}{{ loop([[x]]) }}{% endfor %}"),
+           std::string("{{ ('ab' * 200000).replace('a', 'b' * 100000) }}"),
+           std::string("{{ ('a' * 200000).rsplit('a' * 100000 ~ 'b') }}"),
+           std::string("{{ 9223372036854775807 + 1 }}"),
+       }) {
+    SCOPED_TRACE(source.substr(0, 120));
+    const auto result = render(source, Json::object(), options);
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().status, Status::limit_exceeded) << result.error().message;
+  }
+}
+
+TEST(JinjaLimits, OutputIsBounded) {
+  RenderOptions options;
+  options.max_output_bytes = 1000;
+  const std::string ten = "{% for i in range(100) %}0123456789{% endfor %}";
+  EXPECT_TRUE(render(ten, Json::object(), options).ok());
+  const auto result = render(ten + "x", Json::object(), options);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().status, Status::limit_exceeded);
+}
+
+TEST(JinjaLimits, NestingIsBoundedInTheParser) {
+  for (const auto& [open, close] : std::vector<std::pair<std::string, std::string>>{{"(", ")"},
+                                                                                    {"[", "]"},
+                                                                                    {"{1:", "}"},
+                                                                                    {"-", ""},
+                                                                                    {"not ", ""},
+                                                                                    {"1 if 1 else ", ""},
+                                                                                    {"1+", ""},
+                                                                                    {"f(", ")"},
+                                                                                    {"1|default(", ")"}}) {
+    SCOPED_TRACE(open);
+    EXPECT_TRUE(Template::parse("{{ " + repeated(open, 50) + "1" + repeated(close, 50) + " }}").ok());
+    const auto deep = Template::parse("{{ " + repeated(open, 100000) + "1" + repeated(close, 100000) + " }}");
+    ASSERT_FALSE(deep.ok());
+    EXPECT_EQ(deep.error().status, Status::limit_exceeded) << deep.error().message;
+  }
+  for (const std::string postfix : {".a", "[0]", "|upper", "()", " is odd"}) {
+    const auto deep = Template::parse("{{ x" + repeated(postfix, 100000) + " }}");
+    EXPECT_FALSE(deep.ok());
+  }
+  const auto statements = Template::parse(repeated("{% if 1 %}", 100000));
+  ASSERT_FALSE(statements.ok());
+  EXPECT_EQ(statements.error().status, Status::limit_exceeded);
+  const auto targets = Template::parse("{% set " + repeated("(", 100000) + "a" + repeated(")", 100000) + " = 1 %}");
+  EXPECT_FALSE(targets.ok());
+  EXPECT_FALSE(Template::parse(std::string(size_t{5} << 20, 'x')).ok());
+}
+
+TEST(JinjaLimits, LongTemplatesParseInLinearTime) {
+  // Each would take minutes if any step looked back at what came before.
+  for (const std::string& unit :
+       {std::string("{{ a }}"), std::string("{ "), std::string("{% raw %}{% endraw %}"), std::string("{# #}"),
+        std::string("{%- if a -%} \n {%- endif -%} \n"), std::string("x\n  "), std::string("{{ 'a' 'b' }}")}) {
+    const std::string source = repeated(unit, (size_t{1} << 20) / unit.size());
+    EXPECT_TRUE(Template::parse(source).ok()) << unit;
+  }
+  EXPECT_FALSE(Template::parse("{% raw %}" + repeated("{% ", 300000)).ok());
+  EXPECT_FALSE(Template::parse("{{ " + std::string(1000000, ' ')).ok());
+}
+
+TEST(Jinja, ErrorsNameTheLineAndTheVariable) {
+  EXPECT_EQ(text_of(render("a\nb\n{{ x.y }}", Json::object())), "error: template line 3: 'x' is undefined");
+  EXPECT_EQ(text_of(render("\n{% for i in [1] %}\n\n{{ i.y.z }}{% endfor %}", Json::object())),
+            "error: template line 4: 'int object' has no attribute 'y'");
+  EXPECT_EQ(text_of(render("\n\n{% if %}", Json::object())),
+            "error: template line 3: expected an expression, found %}");
+  EXPECT_EQ(text_of(render("\n{{ a | nosuch }}", Json::object())), "error: template line 2: no filter named 'nosuch'");
+  EXPECT_EQ(text_of(render("\n{{ raise_exception('as it is') }}", Json::object())), "error: as it is");
+  const auto unsupported = render("{% block x %}{% endblock %}", Json::object());
+  ASSERT_FALSE(unsupported.ok());
+  EXPECT_EQ(unsupported.error().status, Status::unsupported);
+}
+
+TEST(Jinja, TheClockIsTheCallers) {
+  auto parsed = Template::parse("{{ strftime_now('%Y') }}");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_FALSE(parsed->render({}, {}).ok()) << "no clock was given";
+  RenderOptions options;
+  options.now = test_clock;
+  EXPECT_EQ(text_of(parsed->render({}, options)), "2024");
+}
+
+TEST(Jinja, BytesThatAreNotUtf8TravelUnharmed) {
+  const Json context = {{"s", "a\xff\xc3(\xe2\x82z"}};
+  EXPECT_EQ(text_of(render("{{ s }}|{{ s | upper }}|{{ s[1] }}|{{ s | length }}", context)),
+            "a\xff\xc3(\xe2\x82z|A\xff\xc3(\xe2\x82Z|\xff|7");
+}
+
 }  // namespace
 }  // namespace quern::token::jinja

@@ -75,8 +75,8 @@ void add_tensors(Arch& arch, std::vector<TensorRow> rows) {
   }
 }
 
-void add_keys(Arch& arch, std::vector<KeyRow> rows) {
-  for (KeyRow& row : rows) arch.keys.push_back(row);
+void add_keys(Arch& arch, const std::vector<KeyRow>& rows) {
+  arch.keys.insert(arch.keys.end(), rows.begin(), rows.end());
 }
 
 #define QUERN_ARCH(name) Arch name();

@@ -89,7 +89,7 @@ Arch std_decoder(std::string_view name);
 // Changing rows of a base.
 void remove_tensor(Arch& arch, Role role);
 void add_tensors(Arch& arch, std::vector<TensorRow> rows);
-void add_keys(Arch& arch, std::vector<KeyRow> rows);
+void add_keys(Arch& arch, const std::vector<KeyRow>& rows);
 
 // The architecture of that name, or null.
 const Arch* find_arch(std::string_view name);
