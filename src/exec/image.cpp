@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <new>
 
 #include "base/arena.h"
 
@@ -201,7 +202,10 @@ uint64_t header_checksum(ImageHeader header) {
 }
 
 Error Image::damaged(const std::string& what) const {
-  return {Status::invalid_file, path_ + ": damaged: " + what};
+  std::string message = path_ + ": damaged: " + what;
+  std::replace_if(
+      message.begin(), message.end(), [](char c) { return c >= 0 && c < ' '; }, '?');  // names in it too
+  return {Status::invalid_file, std::move(message)};
 }
 
 std::string Image::text(uint64_t offset, uint64_t bytes) const {
@@ -220,8 +224,12 @@ Result<Image> Image::parse(std::span<const std::byte> bytes, const std::string& 
   Image image;
   image.path_ = name;
   image.bytes_ = bytes;
-  QUERN_TRY_VOID(image.read_header());
-  QUERN_TRY_VOID(image.read_table());
+  try {
+    QUERN_TRY_VOID(image.read_header());
+    QUERN_TRY_VOID(image.read_table());
+  } catch (const std::bad_alloc&) {
+    return Error{Status::out_of_memory, name + ": not enough memory for its table"};
+  }
   return image;
 }
 

@@ -108,6 +108,77 @@ class Plan(Program):
         self.assertNotEqual(self.out("plan", tiny_model(), "--isa", "generic"), "")
 
 
+class Convert(Program):
+    def images(self):
+        folder = self.folder / "cache" / "images"
+        return sorted(folder.iterdir()) if folder.exists() else []
+
+    def answer(self, *more):
+        return self.quern("run", "-m", tiny_model("llama-q-q4_1"), "--raw", "-n", "12", "--temp", "0", "Once upon a time", *more)
+
+    def test_the_first_run_leaves_an_image_and_the_answer_stays(self):
+        without = self.answer("--image", "off").stdout
+        self.assertEqual(self.images(), [])
+        self.assertEqual(self.answer().stdout, without)
+        self.assertEqual(len(self.images()), 1)
+        self.assertRegex(self.images()[0].name, r"^llama-q-q4_1-[0-9a-f]{16}\.quern$")
+        mapped = self.answer()
+        self.assertEqual(mapped.stdout, without)
+        self.assertNotIn("warning", mapped.stderr)
+
+    def test_convert_list_verify_clean(self):
+        path = self.out("convert", "-m", tiny_model("llama-q-q4_1")).strip()
+        self.assertEqual([str(p) for p in self.images()], [path])
+        first = self.images()[0].read_bytes()
+        self.assertIn("already", self.quern("convert", tiny_model("llama-q-q4_1")).stderr)
+        self.assertRegex(self.out("convert", "--list"), r"ready .*llama-q-q4_1.* of .*llama-q-q4_1\.gguf")
+        self.assertIn("intact", self.out("convert", "--verify"))
+        self.assertEqual(self.out("convert", "--clean"), "")
+        damaged = bytearray(first)
+        damaged[len(damaged) // 2] ^= 1
+        self.images()[0].write_bytes(damaged)
+        self.assertIn("damaged", self.quern("convert", "--verify", code=1).stderr)
+        (self.folder / "cache" / "images" / "old-0123456789abcdef.quern").write_bytes(b"nothing")
+        (self.folder / "cache" / "images" / "x.quern.tmp1-0").write_bytes(b"nothing")
+        self.assertIn("unusable", self.out("convert", "--list"))
+        self.assertIn("old-0123456789abcdef.quern", self.out("convert", "--clean"))
+        self.assertEqual([str(p) for p in self.images()], [path])
+        self.assertIn(path, self.out("convert", "--clean", "--all"))
+        self.assertEqual(self.images(), [])
+        self.assertEqual(self.out("convert", "--list"), "")
+        self.assertEqual(self.out("convert", "-m", tiny_model("llama-q-q4_1")).strip(), path)
+        self.assertEqual(self.images()[0].read_bytes(), first)
+
+    def test_wrong_use(self):
+        self.error("convert", "--list", "--clean", code=2)
+        self.error("convert", "--all", code=2)
+        self.assertIn("nowhere.gguf", self.error("convert", "-m", "nowhere.gguf"))
+
+    def test_two_processes_at_once(self):
+        args = [QUERN, "run", "-m", tiny_model("llama-q-q4_1"), "--raw", "-n", "12", "--temp", "0", "Once upon a time"]
+        both = [subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, text=True) for _ in range(3)]
+        results = [process.communicate(timeout=120) for process in both]
+        self.assertEqual({out for out, _ in results}, {self.answer("--image", "off").stdout})
+        self.assertFalse([err for _, err in results if "warning" in err], results)
+        self.assertEqual(len(self.images()), 1)
+        self.assertIn("intact", self.out("convert", "--verify"))
+
+    def test_a_folder_that_cannot_be_written_costs_a_warning(self):
+        (self.folder / "cache" / "models").mkdir(parents=True)
+        (self.folder / "cache" / "images").write_text("in the way")
+        done = self.answer()
+        self.assertEqual(done.stdout, self.answer("--image", "off").stdout)
+        self.assertEqual(done.stderr.count("warning"), 1, done.stderr)
+
+    def test_a_writer_that_was_killed_leaves_nothing_that_counts(self):
+        process = subprocess.Popen([QUERN, "convert", "-m", tiny_model("llama-q-q4_1")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)
+        process.kill()
+        process.communicate()
+        self.answer()
+        self.answer()
+        self.assertEqual([p.suffix for p in self.images()], [".quern"])
+
+
 class Logits(Program):
     def logits(self, tokens, *more):
         path = self.folder / "out.npy"
