@@ -36,6 +36,8 @@ Result<Wanted> wanted_of(const std::string& model_path, const EngineOptions& opt
 // none, the result is empty.
 std::optional<exec::Image> open_good(const std::string& path, const file::GgufFile& file, const exec::ImageKey& key,
                                      const std::vector<plan::PackRequest>& requests) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
   Result<exec::Image> image = exec::Image::open(path);
   Result<void> serves;
   if (image.ok()) serves = image->check_serves(file, key, requests);
