@@ -23,6 +23,9 @@ endif()
 set(QUERN_WARNINGS -Wall -Wextra -Wconversion -Wshadow -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND QUERN_WARNINGS -Wno-restrict)  # GCC 12 reports "literal" + std::string falsely (its bug 105651)
+  if(QUERN_SANITIZE)
+    list(APPEND QUERN_WARNINGS -Wno-maybe-uninitialized)  # sanitizer code hides from GCC that loops fill a vector
+  endif()
 endif()
 
 # quern_folder(NAME DEPS folder... LIBS target... SOURCES file...)

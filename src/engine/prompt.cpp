@@ -33,7 +33,7 @@ Result<token::ChatTemplate> chat_template_of(const file::GgufFile& file, const t
   for (const auto& special : specials) {
     if (tokenizer.contains(special.id)) tokens.emplace_back(special.name, vocab.text(special.id));
   }
-  auto compiled = token::ChatTemplate::compile(*source, std::move(tokens));
+  auto compiled = token::ChatTemplate::compile(*source, tokens);
   if (!compiled.ok())
     return Error{compiled.error().status, file.path() + ": chat template: " + compiled.error().message};
   return compiled;

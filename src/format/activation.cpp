@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "base/check.h"
 
@@ -71,18 +72,30 @@ ActivationFormat activation_for(Format weights) {
   }
 }
 
+ActivationFormat one_plane(ActivationFormat format) {
+  return format == ActivationFormat::q8_32x2    ? ActivationFormat::q8_32
+         : format == ActivationFormat::q8_256x2 ? ActivationFormat::q8_256
+                                                : format;
+}
+
+ActivationFormat two_planes(ActivationFormat format) {
+  return format == ActivationFormat::q8_32    ? ActivationFormat::q8_32x2
+         : format == ActivationFormat::q8_256 ? ActivationFormat::q8_256x2
+                                              : format;
+}
+
 ActivationLayout activation_layout(ActivationFormat format, size_t n) {
   if (format == ActivationFormat::f32) {
     const size_t bytes = round_up_64(n * sizeof(float));
-    return {1, 1, bytes, bytes, bytes};
+    return {1, 1, bytes, bytes, bytes, bytes};
   }
-  const size_t block = format == ActivationFormat::q8_32 ? 32 : 256;
-  const size_t sum_width = format == ActivationFormat::q8_32 ? 32 : 16;
+  const bool by_32 = one_plane(format) == ActivationFormat::q8_32;
+  const size_t block = by_32 ? 32 : 256, sum_width = by_32 ? 32 : 16;
   QUERN_CHECK(n % block == 0);
   const size_t d_offset = round_up_64(n);
   const size_t sums_offset = d_offset + round_up_64(n / block * sizeof(float));
-  const size_t row_bytes = sums_offset + round_up_64(n / sum_width * sizeof(int32_t));
-  return {block, sum_width, d_offset, sums_offset, row_bytes};
+  const size_t plane_bytes = sums_offset + round_up_64(n / sum_width * sizeof(int32_t));
+  return {block, sum_width, d_offset, sums_offset, plane_bytes, plane_bytes * static_cast<size_t>(plane_count(format))};
 }
 
 void quantize_activation_row(ActivationFormat format, const float* x, size_t n, std::byte* row) {
@@ -94,15 +107,20 @@ void quantize_activation_row(ActivationFormat format, const float* x, size_t n, 
   }
   auto* q = reinterpret_cast<int8_t*>(row);
   const size_t block = layout.block;
+  std::vector<float> rest(plane_count(format) > 1 ? n : 0);
   for (size_t b = 0; b < n / block; ++b) {
     const float d = quantize_block(x + b * block, layout.block, q + b * block);
     std::memcpy(row + layout.d_offset + b * sizeof d, &d, sizeof d);
+    for (size_t i = b * block; i < rest.size() && i < (b + 1) * block; ++i) {
+      rest[i] = std::fmaf(-d, static_cast<float>(q[i]), x[i]);
+    }
   }
   const size_t width = layout.sum_width;
   for (size_t s = 0; s < n / width; ++s) {
     const int32_t sum = sum_codes(q + s * width, layout.sum_width);
     std::memcpy(row + layout.sums_offset + s * sizeof sum, &sum, sizeof sum);
   }
+  if (!rest.empty()) quantize_activation_row(one_plane(format), rest.data(), n, row + layout.plane_bytes);
 }
 
 void dequantize_activation_row(ActivationFormat format, const std::byte* row, size_t n, float* out) {
@@ -112,9 +130,13 @@ void dequantize_activation_row(ActivationFormat format, const std::byte* row, si
     return;
   }
   for (size_t i = 0; i < n; ++i) {
-    float d;
-    std::memcpy(&d, row + layout.d_offset + i / layout.block * sizeof d, sizeof d);
-    out[i] = d * static_cast<float>(static_cast<int8_t>(row[i]));
+    out[i] = 0;
+    for (int p = 0; p < plane_count(format); ++p) {
+      const std::byte* plane = row + static_cast<size_t>(p) * layout.plane_bytes;
+      float d = 0;
+      std::memcpy(&d, plane + layout.d_offset + i / layout.block * sizeof d, sizeof d);
+      out[i] += d * static_cast<float>(static_cast<int8_t>(plane[i]));
+    }
   }
 }
 

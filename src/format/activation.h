@@ -23,9 +23,11 @@
 namespace quern::format {
 
 enum class ActivationFormat : uint8_t {
-  f32,     // plain floats: for F32, F16 and BF16 weights
-  q8_32,   // one d per 32 values, one sum per 32: for weight formats with blocks of 32
-  q8_256,  // one d per 256 values, one sum per 16: for weight formats with blocks of 256 and sub-blocks of 16 or 32
+  f32,       // plain floats: for F32, F16 and BF16 weights
+  q8_32,     // one d per 32 values, one sum per 32: for weight formats with blocks of 32
+  q8_256,    // one d per 256 values, one sum per 16: for weight formats with blocks of 256 and sub-blocks of 16 or 32
+  q8_32x2,   // two q8_32 rows: the values, then what their rounding left over (x - d * q, one fma); 16 bits in effect
+  q8_256x2,  // the same of q8_256
 };
 
 inline constexpr float kTinyAmax = 0x1p-100f;
@@ -38,13 +40,22 @@ inline constexpr float kStepWeights[kStepCount] = {1.0f, (127.0f / 126.0f) * (12
 // The activation format that integer kernels use with a weight format.
 ActivationFormat activation_for(Format weights);
 
+// One-plane format of a two-plane one (itself otherwise), and the two-plane format of a one-plane one (f32: f32).
+ActivationFormat one_plane(ActivationFormat format);
+ActivationFormat two_planes(ActivationFormat format);
+inline int plane_count(ActivationFormat format) {
+  return one_plane(format) == format ? 1 : 2;
+}
+
 // How a quantized row of n values lies in memory: codes [n] i8, d [n / block] f32, sums [n / sum_width] i32, each part
-// and the whole row a multiple of 64 bytes. n is a multiple of `block`. For f32: only codes, [n] f32.
+// and the whole row a multiple of 64 bytes. n is a multiple of `block`. For f32: only codes, [n] f32. A two-plane row
+// is two such rows, one after the other: offsets are within each, plane_bytes apart.
 struct ActivationLayout {
   size_t block;      // values per d: 32 or 256 (1 for f32)
   size_t sum_width;  // values per sum: 32 or 16
   size_t d_offset;   // codes are at offset 0
   size_t sums_offset;
+  size_t plane_bytes;
   size_t row_bytes;
 };
 ActivationLayout activation_layout(ActivationFormat format, size_t n);
@@ -52,7 +63,7 @@ ActivationLayout activation_layout(ActivationFormat format, size_t n);
 // Bytes between parts and after the last are set to zero, so that equal inputs give equal rows.
 void quantize_activation_row(ActivationFormat format, const float* x /*[n]*/, size_t n, std::byte* row /*[row_bytes]*/);
 
-// x[i] = d * q[i]: the values that a matmul sees.
+// x[i] = d * q[i], summed over the planes: the values that a matmul sees.
 void dequantize_activation_row(ActivationFormat format, const std::byte* row /*[row_bytes]*/, size_t n,
                                float* out /*[n]*/);
 

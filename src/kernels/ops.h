@@ -138,7 +138,8 @@ struct QuantizeArgs {
   size_t out_stride;
 };
 
-// y[r] = residual[r] + (w x[r] + bias), residual and bias where given.
+// y[r] = residual[r] + (w x[r] + bias), residual and bias where given. Of a two-plane x, the planes' products are
+// added.
 struct MatmulArgs {
   static constexpr Op kOp = Op::matmul;
   format::Format format;

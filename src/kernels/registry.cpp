@@ -90,7 +90,7 @@ const char* layout_name(Layout layout) {
 }
 
 const char* act_format_name(ActivationFormat format) {
-  static constexpr const char* kNames[] = {"f32", "q8_32", "q8_256"};
+  static constexpr const char* kNames[] = {"f32", "q8_32", "q8_256", "q8_32x2", "q8_256x2"};
   return kNames[static_cast<int>(format)];
 }
 

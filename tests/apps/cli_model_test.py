@@ -344,6 +344,16 @@ class Chat(Program):
     def terminal(self, *more):
         return Terminal(["chat", "-m", self.model, "--temp", "0", *more], self.env, self.folder)
 
+    def interrupt(self, chat):
+        """Ctrl-C at the prompt. One that falls between the prompt and the read behind it only shows at the next key."""
+        for _ in range(20):
+            chat.type("\x03")
+            try:
+                return chat.wait_for("> ", timeout=3)
+            except AssertionError:
+                pass
+        self.fail("Ctrl-C at the prompt gives no new one")
+
     def test_ctrl_c_stops_the_answer_and_not_the_program(self):
         chat = self.terminal("-n", "100000000", "-c", "1000000")
         chat.wait_for_prompt()
@@ -355,10 +365,10 @@ class Chat(Program):
         chat.wait_for_prompt()
         chat.type("half a line\x03")  # gives the line up
         for _ in range(5):
-            chat.type("\x03")
-            chat.wait_for_prompt()
+            self.interrupt(chat)
         chat.type("/stats\r")
         chat.wait_for(r"\[2 turns")
+        chat.wait_for_prompt()  # what is typed while the terminal changes its mode is lost
         chat.type("\x04")
         self.assertEqual(chat.end(), 0)
 
@@ -367,6 +377,7 @@ class Chat(Program):
         chat.wait_for_prompt()
         chat.type("/set temp 0.25\r")
         chat.wait_for(r"\[set\]")
+        chat.wait_for_prompt()  # what is typed while the terminal changes its mode is lost
         chat.type("/quit\r")
         self.assertEqual(chat.end(), 0)
         self.assertIn("temp", (self.folder / "cache/chat_history").read_text())
@@ -374,6 +385,7 @@ class Chat(Program):
         chat.wait_for_prompt()
         chat.type("\x1b[A\x1b[A\r")  # up, up: the line before the last
         chat.wait_for(r"\[set\]")
+        chat.wait_for_prompt()  # what is typed while the terminal changes its mode is lost
         chat.type("\x04")
         self.assertEqual(chat.end(), 0)
 

@@ -135,6 +135,32 @@ TEST_P(Activation, OutermostCodeIsOneOfTheFour) {
   }
 }
 
+// The second plane holds what the first left over: together about 16 bits.
+TEST(ActivationFormats, TwoPlanesAreTwoRowsAndFarCloser) {
+  for (const ActivationFormat one : {ActivationFormat::q8_32, ActivationFormat::q8_256}) {
+    const ActivationFormat two = two_planes(one);
+    EXPECT_EQ(one_plane(two), one);
+    EXPECT_EQ(plane_count(two), 2);
+    const std::vector<float> x = read_testdata<float>("quantize_in.f32");
+    const ActivationLayout layout = activation_layout(two, x.size());
+    EXPECT_EQ(layout.row_bytes, 2 * activation_layout(one, x.size()).row_bytes);
+    std::vector<std::byte> row(layout.row_bytes), first(layout.plane_bytes);
+    quantize_activation_row(two, x.data(), x.size(), row.data());
+    quantize_activation_row(one, x.data(), x.size(), first.data());
+    EXPECT_EQ(std::memcmp(row.data(), first.data(), first.size()), 0);
+    std::vector<float> near(x.size()), nearer(x.size());
+    dequantize_activation_row(one, first.data(), x.size(), near.data());
+    dequantize_activation_row(two, row.data(), x.size(), nearer.data());
+    double error = 0, less = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      error += std::fabs(static_cast<double>(near[i]) - static_cast<double>(x[i]));
+      less += std::fabs(static_cast<double>(nearer[i]) - static_cast<double>(x[i]));
+    }
+    EXPECT_LT(less * 50, error);
+  }
+  EXPECT_EQ(two_planes(ActivationFormat::f32), ActivationFormat::f32);
+}
+
 TEST(ActivationFormats, FormatsChooseTheirPartner) {
   EXPECT_EQ(activation_for(Format::bf16), ActivationFormat::f32);
   EXPECT_EQ(activation_for(Format::mxfp4), ActivationFormat::q8_32);

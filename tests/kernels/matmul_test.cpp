@@ -114,8 +114,8 @@ TEST(Matmul, EveryRowHasTheBitsOfRef) {
 
 TEST(Matmul, ADamagedWeightIsSeen) {
   for (const Kernel& kernel : candidates(Op::matmul)) {
-    Problem problem(kernel.key.weight, kernel.key.act, {48, kernel.key.act == ActivationFormat::q8_256 ? 256 : 64, 1},
-                    5);
+    Problem problem(kernel.key.weight, kernel.key.act,
+                    {48, format::format_info(kernel.key.weight).block_weights == 256 ? 256 : 64, 1}, 5);
     const auto expected = problem.solve(reference(kernel.key), 1, false);
     problem.damage_weight();
     const auto actual = problem.solve(kernel, 1, false);

@@ -22,12 +22,12 @@ QUERN_FN void multiply(const float* a, int64_t lda, const u16* b, int64_t ldb, i
   }
   for (int k = 0; k < n; ++k) {
     f32x16 x[kVecs];
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
     for (int v = 0; v < kVecs; ++v) x[v] = f32x16::load_f16(b + k * ldb + 16 * v);
-#pragma GCC unroll 6
+#pragma GCC unroll unroll(6)
     for (int r = 0; r < kRows; ++r) {
       const f32x16 s = f32x16::broadcast(a[r * lda + k]);
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
       for (int v = 0; v < kVecs; ++v) acc[r][v] = fma(s, x[v], acc[r][v]);
     }
   }

@@ -5,6 +5,7 @@
 //
 // direct and tiled as in matmul32.cpp.
 #include "kernels/cpu/formats256.h"
+#include "kernels/cpu/matmul_drivers.h"
 
 namespace quern::kernels::QUERN_ISA {
 namespace {
@@ -54,64 +55,13 @@ QUERN_FN f32x16 close_block(const f32x16& acc, const i32x16& sum, const i32x16& 
   return out;
 }
 
-template <class F, int kTokens>
-QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
-                           int64_t n_blocks) {
-  Row x[kTokens];
-  f32x16 acc[kTokens];
-  for (int t = 0; t < kTokens; ++t) {
-    x[t] = rows.row(first_row + t);
-    acc[t] = f32x16::zero();
-  }
-  for (int64_t b = 0; b < n_blocks; ++b) {
-    prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
-    i32x16 scales[kSubs<F>], minima[kSubs<F>], sum[kTokens], min_sum[kTokens];
-    f.sub_scales(b, scales);
-    if constexpr (F::kMin) f.sub_minima(b, minima);
-    for (int t = 0; t < kTokens; ++t) sum[t] = min_sum[t] = i32x16::zero();
-#pragma GCC unroll kDeep
-    for (int s = 0; s < 8; ++s) {
-      lat<typename F::Code, 64> codes[8];
-      f.codes(b, s, codes);
-      const int j = s * (32 / F::kSub);
-#pragma GCC unroll 4
-      for (int t = 0; t < kTokens; ++t) {
-        add_sub<F>(x[t], b, s, codes, scales + j, sum[t]);
-        if constexpr (F::kMin) add_minimum<F>(x[t], b, s, minima + j, min_sum[t]);
-      }
-    }
-    f32x16 dmin = f32x16::zero();
-    if constexpr (F::kMin) dmin = f.minimum(b);
-    for (int t = 0; t < kTokens; ++t) acc[t] = close_block<F>(acc[t], sum[t], min_sum[t], f.scale(b), dmin, x[t].d[b]);
-  }
-  for (int t = 0; t < kTokens; ++t) finish(a, panel, first_row + t, acc[t]);
-}
-
-template <class F>
-void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
-  const Rows rows(a);
-  const PlaneOffsets<F> offsets(a.n_in);
-  const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
-  const int64_t n_blocks = a.n_in / 256, n_rows = row_count(ctx, a.rows);
-  const Range r = share(panel_count(a), w);
-  for (int64_t p = r.begin; p < r.end; ++p) {
-    const F f(a.w + static_cast<size_t>(p) * panel_size, offsets.at);
-    int64_t row = 0;
-    if constexpr (kWide) {
-      for (; row + 4 <= n_rows; row += 4) direct_panel<F, 4>(a, f, rows, p, row, n_blocks);
-    }
-    for (; row + 2 <= n_rows; row += 2) direct_panel<F, 2>(a, f, rows, p, row, n_blocks);
-    if (row < n_rows) direct_panel<F, 1>(a, f, rows, p, row, n_blocks);
-  }
-}
-
 // Tokens of a tile: integer sums of blocks and of sub-blocks want registers of their own.
-inline constexpr int kTokens256 = kWide ? 4 : 1;
+inline constexpr int kTokens256 = kWide ? 4 : 2;
 
 // A group of panels unpacked: codes [n_blocks][8][8][kTilePanels][64], then per block sub-scales and sub-minima
 // [kSubs][kTilePanels][16] i32, then d and dmin [kTilePanels][16] f32.
 template <class F>
-struct Unpacked {
+struct Unpacked256 {
   typename F::Code* codes;
   i32* subs;
   float* scales;
@@ -119,7 +69,7 @@ struct Unpacked {
   static size_t bytes(int64_t n_in) {
     return static_cast<size_t>(n_in / 256) * (64 * 64 * kTilePanels + 64 * kSubRows + 2 * 64 * kTilePanels);
   }
-  Unpacked(std::byte* scratch, int64_t n_blocks) {
+  Unpacked256(std::byte* scratch, int64_t n_blocks) {
     codes = reinterpret_cast<typename F::Code*>(scratch);
     subs = reinterpret_cast<i32*>(scratch + n_blocks * 64 * 64 * kTilePanels);
     scales = reinterpret_cast<float*>(subs + n_blocks * 16 * kSubRows);
@@ -155,128 +105,129 @@ struct Unpacked {
   }
 };
 
-template <class F, int kTokens>
-QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, int64_t first_panel, int n_panels,
-                   int64_t first_row, int64_t n_blocks) {
-  Row x[kTokens];
-  f32x16 acc[kTilePanels][kTokens];
-  for (int t = 0; t < kTokens; ++t) {
-    x[t] = rows.row(first_row + t);
-    for (int p = 0; p < kTilePanels; ++p) acc[p][t] = f32x16::zero();
-  }
-  for (int64_t b = 0; b < n_blocks; ++b) {
-    i32x16 sum[kTilePanels][kTokens], min_sum[kTilePanels][kTokens];
-    for (int p = 0; p < kTilePanels; ++p) {
-      for (int t = 0; t < kTokens; ++t) sum[p][t] = min_sum[p][t] = i32x16::zero();
+template <class F>
+struct Core256 {
+  using Format = F;
+  using Unpacked = Unpacked256<F>;
+  static constexpr ActivationFormat kAct = ActivationFormat::q8_256;
+  static constexpr int kBlock = 256, kTileTokens = kTokens256;
+
+  template <int kTokens>
+  static QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
+                                    int64_t n_blocks) {
+    Row x[kTokens];
+    f32x16 acc[kTokens];
+    for (int t = 0; t < kTokens; ++t) {
+      x[t] = rows.row(first_row + t);
+      acc[t] = f32x16::zero();
     }
-    for (int s = 0; s < 8; ++s) {
-      constexpr int kHalves = 32 / F::kSub, kVectors = 8 / kHalves;
-#pragma GCC unroll 2
-      for (int h = 0; h < kHalves; ++h) {
-        const int j = s * kHalves + h;
-        i32x16 part[kTilePanels][kTokens];
-        i32 x_sum[kTokens];
-#pragma GCC unroll 4
-        for (int t = 0; t < kTokens; ++t) {
-          const i32* sums = x[t].sums + b * 16;
-          x_sum[t] = F::kSub == 32 ? sums[2 * s] + sums[2 * s + 1] : sums[j];
-#pragma GCC unroll 2
-          for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot_start<F>(x_sum[t]);
-        }
+    for (int64_t b = 0; b < n_blocks; ++b) {
+      prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
+      i32x16 scales[kSubs<F>], minima[kSubs<F>], sum[kTokens], min_sum[kTokens];
+      f.sub_scales(b, scales);
+      if constexpr (F::kMin) f.sub_minima(b, minima);
+      for (int t = 0; t < kTokens; ++t) sum[t] = min_sum[t] = i32x16::zero();
 #pragma GCC unroll kDeep
-        for (int g = 0; g < kVectors; ++g) {
-          lat<typename F::Code, 64> codes[kTilePanels];
-#pragma GCC unroll 2
-          for (int p = 0; p < kTilePanels; ++p)
-            codes[p] = lat<typename F::Code, 64>::load_aligned(u.code(b, s, h * kVectors + g, p));
-#pragma GCC unroll 4
-          for (int t = 0; t < kTokens; ++t) {
-            const i8x64 v = i8x64::broadcast4(x[t].codes + b * 256 + s * 32 + (h * kVectors + g) * 4);
-#pragma GCC unroll 2
-            for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot<F>(part[p][t], codes[p], v);
-          }
-        }
-#pragma GCC unroll 2
-        for (int p = 0; p < kTilePanels; ++p) {
-          const i32x16 scale = i32x16::load_aligned(u.scale_row(b, j, p));
-#pragma GCC unroll 4
-          for (int t = 0; t < kTokens; ++t) {
-            sum[p][t] = sum[p][t] + part[p][t] * scale;
-            if constexpr (F::kMin)
-              min_sum[p][t] =
-                  min_sum[p][t] + i32x16::load_aligned(u.minimum_row(b, j, p)) * i32x16::broadcast(x_sum[t]);
-          }
+      for (int s = 0; s < 8; ++s) {
+        lat<typename F::Code, 64> codes[8];
+        f.codes(b, s, codes);
+        const int j = s * (32 / F::kSub);
+#pragma GCC unroll unroll(4)
+        for (int t = 0; t < kTokens; ++t) {
+          add_sub<F>(x[t], b, s, codes, scales + j, sum[t]);
+          if constexpr (F::kMin) add_minimum<F>(x[t], b, s, minima + j, min_sum[t]);
         }
       }
-    }
-    for (int p = 0; p < kTilePanels; ++p) {
       f32x16 dmin = f32x16::zero();
-      if constexpr (F::kMin) dmin = f32x16::load_aligned(u.dmin(b, p));
-      for (int t = 0; t < kTokens; ++t) {
-        acc[p][t] =
-            close_block<F>(acc[p][t], sum[p][t], min_sum[p][t], f32x16::load_aligned(u.d(b, p)), dmin, x[t].d[b]);
+      if constexpr (F::kMin) dmin = f.minimum(b);
+      for (int t = 0; t < kTokens; ++t)
+        acc[t] = close_block<F>(acc[t], sum[t], min_sum[t], f.scale(b), dmin, x[t].d[b]);
+    }
+    finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
+  }
+
+  template <int kTokens>
+  static QUERN_FN void tile(const MatmulArgs& a, const Unpacked& u, const Rows& rows, int64_t first_panel, int n_panels,
+                            int64_t first_row, int64_t n_blocks) {
+    Row x[kTokens];
+    f32x16 acc[kTilePanels][kTokens];
+    for (int t = 0; t < kTokens; ++t) {
+      x[t] = rows.row(first_row + t);
+      for (int p = 0; p < kTilePanels; ++p) acc[p][t] = f32x16::zero();
+    }
+    for (int64_t b = 0; b < n_blocks; ++b) {
+      i32x16 sum[kTilePanels][kTokens], min_sum[kTilePanels][kTokens];
+      for (int p = 0; p < kTilePanels; ++p) {
+        for (int t = 0; t < kTokens; ++t) sum[p][t] = min_sum[p][t] = i32x16::zero();
+      }
+      for (int s = 0; s < 8; ++s) {
+        constexpr int kHalves = 32 / F::kSub, kVectors = 8 / kHalves;
+#pragma GCC unroll unroll(2)
+        for (int h = 0; h < kHalves; ++h) {
+          const int j = s * kHalves + h;
+          i32x16 part[kTilePanels][kTokens];
+          i32 x_sum[kTokens];
+#pragma GCC unroll unroll(4)
+          for (int t = 0; t < kTokens; ++t) {
+            const i32* sums = x[t].sums + b * 16;
+            x_sum[t] = F::kSub == 32 ? sums[2 * s] + sums[2 * s + 1] : sums[j];
+#pragma GCC unroll unroll(2)
+            for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot_start<F>(x_sum[t]);
+          }
+#pragma GCC unroll kDeep
+          for (int g = 0; g < kVectors; ++g) {
+            lat<typename F::Code, 64> codes[kTilePanels];
+#pragma GCC unroll unroll(2)
+            for (int p = 0; p < kTilePanels; ++p)
+              codes[p] = lat<typename F::Code, 64>::load_aligned(u.code(b, s, h * kVectors + g, p));
+#pragma GCC unroll unroll(4)
+            for (int t = 0; t < kTokens; ++t) {
+              const i8x64 v = i8x64::broadcast4(x[t].codes + b * 256 + s * 32 + (h * kVectors + g) * 4);
+#pragma GCC unroll unroll(2)
+              for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot<F>(part[p][t], codes[p], v);
+            }
+          }
+#pragma GCC unroll unroll(2)
+          for (int p = 0; p < kTilePanels; ++p) {
+            const i32x16 scale = i32x16::load_aligned(u.scale_row(b, j, p));
+#pragma GCC unroll unroll(4)
+            for (int t = 0; t < kTokens; ++t) {
+              sum[p][t] = sum[p][t] + part[p][t] * scale;
+              if constexpr (F::kMin)
+                min_sum[p][t] =
+                    min_sum[p][t] + i32x16::load_aligned(u.minimum_row(b, j, p)) * i32x16::broadcast(x_sum[t]);
+            }
+          }
+        }
+      }
+      for (int p = 0; p < kTilePanels; ++p) {
+        f32x16 dmin = f32x16::zero();
+        if constexpr (F::kMin) dmin = f32x16::load_aligned(u.dmin(b, p));
+        for (int t = 0; t < kTokens; ++t) {
+          acc[p][t] =
+              close_block<F>(acc[p][t], sum[p][t], min_sum[p][t], f32x16::load_aligned(u.d(b, p)), dmin, x[t].d[b]);
+        }
       }
     }
+    for (int p = 0; p < n_panels; ++p) {
+      finish_rows<kTokens>(a, first_panel + p, first_row, acc[p], rows.n_planes);
+    }
   }
-  for (int t = 0; t < kTokens; ++t) {
-    for (int p = 0; p < n_panels; ++p) finish(a, first_panel + p, first_row + t, acc[p][t]);
-  }
-}
-
-template <class F>
-void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
-  const Rows rows(a);
-  const PlaneOffsets<F> offsets(a.n_in);
-  const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
-  const int64_t n_blocks = a.n_in / 256, n_panels = panel_count(a);
-  const TileGrid grid(n_panels, row_count(ctx, a.rows), w.n_threads);
-  const Unpacked<F> u(w.scratch, n_blocks);
-  for_each_unit(
-      grid, w, row_count(ctx, a.rows),
-      [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
-        const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
-        for (int p = 0; fresh && p < kTilePanels; ++p) {
-          const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
-          u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
-        }
-        int64_t row = begin;
-        for (; row + kTokens256 <= end; row += kTokens256)
-          tile<F, kTokens256>(a, u, rows, first_panel, here, row, n_blocks);
-        for (; row < end; ++row) tile<F, 1>(a, u, rows, first_panel, here, row, n_blocks);
-      });
-}
-
-template <class F>
-size_t tiled_scratch(const Shape& shape) {
-  return Unpacked<F>::bytes(shape.n_in);
-}
-
-template <class F>
-constexpr Kernel direct_row(const char* name) {
-  return {{Op::matmul, F::kFormat, ActivationFormat::q8_256, Layout::x16, kFewClasses},
-          own_isa(),
-          own_priority(),
-          name,
-          &Erased<&direct<F>>::call};
-}
-template <class F>
-constexpr Kernel tiled_row(const char* name) {
-  return {{Op::matmul, F::kFormat, ActivationFormat::q8_256, Layout::x16, class_bit(RowClass::prefill)},
-          own_isa(),
-          own_priority(),
-          name,
-          &Erased<&tiled<F>>::call,
-          nullptr,
-          &tiled_scratch<F>};
-}
+};
 
 constexpr Kernel kRows[] = {
-    direct_row<Q2_K>(QUERN_NAME("direct_q2_k")),    tiled_row<Q2_K>(QUERN_NAME("tiled_q2_k")),
-    direct_row<Q3_K>(QUERN_NAME("direct_q3_k")),    tiled_row<Q3_K>(QUERN_NAME("tiled_q3_k")),
-    direct_row<Q4_K>(QUERN_NAME("direct_q4_k")),    tiled_row<Q4_K>(QUERN_NAME("tiled_q4_k")),
-    direct_row<Q5_K>(QUERN_NAME("direct_q5_k")),    tiled_row<Q5_K>(QUERN_NAME("tiled_q5_k")),
-    direct_row<Q6_K>(QUERN_NAME("direct_q6_k")),    tiled_row<Q6_K>(QUERN_NAME("tiled_q6_k")),
-    direct_row<Iq4Xs>(QUERN_NAME("direct_iq4_xs")), tiled_row<Iq4Xs>(QUERN_NAME("tiled_iq4_xs")),
+    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k")),    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k"), 2),
+    tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k")),      tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k"), 2),
+    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k")),    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k"), 2),
+    tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k")),      tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k"), 2),
+    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k")),    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k"), 2),
+    tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k")),      tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k"), 2),
+    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k")),    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k"), 2),
+    tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k")),      tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k"), 2),
+    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k")),    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k"), 2),
+    tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k")),      tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k"), 2),
+    direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs")), direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs"), 2),
+    tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs")),   tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs"), 2),
 };
 
 }  // namespace

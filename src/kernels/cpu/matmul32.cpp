@@ -7,66 +7,21 @@
 // once: bytes moved per output = the row's packed bytes. tiled: many rows; a group of panels is unpacked once into
 // scratch and reused for all tokens, 2 x 16 rows by 6 tokens at a time.
 #include "kernels/cpu/formats32.h"
+#include "kernels/cpu/matmul_drivers.h"
 
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
-template <class F, int kTokens>
-QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
-                           int64_t n_blocks) {
-  Row x[kTokens];
-  f32x16 acc[kTokens];
-  for (int t = 0; t < kTokens; ++t) {
-    x[t] = rows.row(first_row + t);
-    acc[t] = f32x16::zero();
-  }
-  for (int64_t b = 0; b < n_blocks; ++b) {
-    prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
-    lat<typename F::Code, 64> codes[8];
-    f.codes(b, codes);
-    const f32x16 d = f.scale(b);
-#pragma GCC unroll 4
-    for (int t = 0; t < kTokens; ++t) {
-      i32x16 sum = dot_start<F>(x[t].sums[b]);
-#pragma GCC unroll kDeep
-      for (int g = 0; g < 8; ++g) sum = dot<F>(sum, codes[g], i8x64::broadcast4(x[t].codes + b * 32 + g * 4));
-      const float d_x = x[t].d[b];
-      acc[t] = fma(to_f32(sum), d * f32x16::broadcast(d_x), acc[t]);
-      if constexpr (F::kMin)
-        acc[t] = fma(f.minimum(b), f32x16::broadcast(d_x * static_cast<float>(x[t].sums[b])), acc[t]);
-    }
-  }
-  for (int t = 0; t < kTokens; ++t) finish(a, panel, first_row + t, acc[t]);
-}
-
-template <class F>
-void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
-  const Rows rows(a);
-  const PlaneOffsets<F> offsets(a.n_in);
-  const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
-  const int64_t n_blocks = a.n_in / 32, n_rows = row_count(ctx, a.rows);
-  const Range r = share(panel_count(a), w);
-  for (int64_t p = r.begin; p < r.end; ++p) {
-    const F f(a.w + static_cast<size_t>(p) * panel_size, offsets.at);
-    int64_t row = 0;
-    if constexpr (kWide) {
-      for (; row + 4 <= n_rows; row += 4) direct_panel<F, 4>(a, f, rows, p, row, n_blocks);
-    }
-    for (; row + 2 <= n_rows; row += 2) direct_panel<F, 2>(a, f, rows, p, row, n_blocks);
-    if (row < n_rows) direct_panel<F, 1>(a, f, rows, p, row, n_blocks);
-  }
-}
-
 // A group of panels unpacked: codes [n_blocks][8][kTilePanels][64], scales and minima [n_blocks][kTilePanels][16].
 template <class F>
-struct Unpacked {
+struct Unpacked32 {
   typename F::Code* codes;
   float* scales;
   float* minima;
   static size_t bytes(int64_t n_in) {
     return static_cast<size_t>(n_in / 32) * kTilePanels * (512 + (F::kMin ? 128 : 64));
   }
-  Unpacked(std::byte* scratch, int64_t n_blocks) {
+  Unpacked32(std::byte* scratch, int64_t n_blocks) {
     codes = reinterpret_cast<typename F::Code*>(scratch);
     scales = reinterpret_cast<float*>(scratch + n_blocks * kTilePanels * 512);
     minima = scales + n_blocks * kTilePanels * 16;
@@ -82,123 +37,106 @@ struct Unpacked {
   }
 };
 
-template <class F, int kTokens>
-QUERN_FN void tile(const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, int64_t first_panel, int n_panels,
-                   int64_t first_row, int64_t n_blocks) {
-  Row x[kTokens];
-  f32x16 acc[kTilePanels][kTokens];
-  for (int t = 0; t < kTokens; ++t) {
-    x[t] = rows.row(first_row + t);
-    for (int p = 0; p < kTilePanels; ++p) acc[p][t] = f32x16::zero();
-  }
-  for (int64_t b = 0; b < n_blocks; ++b) {
-    i32x16 sum[kTilePanels][kTokens];
-#pragma GCC unroll 6
+template <class F>
+struct Core32 {
+  using Format = F;
+  using Unpacked = Unpacked32<F>;
+  static constexpr ActivationFormat kAct = ActivationFormat::q8_32;
+  static constexpr int kBlock = 32, kTileTokens = QUERN_ISA::kTileTokens;
+
+  template <int kTokens>
+  static QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
+                                    int64_t n_blocks) {
+    Row x[kTokens];
+    f32x16 acc[kTokens];
     for (int t = 0; t < kTokens; ++t) {
-      const i32x16 start = dot_start<F>(x[t].sums[b]);
-#pragma GCC unroll 2
-      for (int p = 0; p < kTilePanels; ++p) sum[p][t] = start;
+      x[t] = rows.row(first_row + t);
+      acc[t] = f32x16::zero();
     }
-#pragma GCC unroll kDeep
-    for (int g = 0; g < 8; ++g) {
-      lat<typename F::Code, 64> codes[kTilePanels];
-#pragma GCC unroll 2
-      for (int p = 0; p < kTilePanels; ++p)
-        codes[p] = lat<typename F::Code, 64>::load_aligned(u.codes + ((b * 8 + g) * kTilePanels + p) * 64);
-#pragma GCC unroll 6
+    for (int64_t b = 0; b < n_blocks; ++b) {
+      prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
+      lat<typename F::Code, 64> codes[8];
+      f.codes(b, codes);
+      const f32x16 d = f.scale(b);
+#pragma GCC unroll unroll(4)
       for (int t = 0; t < kTokens; ++t) {
-        const i8x64 v = i8x64::broadcast4(x[t].codes + b * 32 + g * 4);
-#pragma GCC unroll 2
-        for (int p = 0; p < kTilePanels; ++p) sum[p][t] = dot<F>(sum[p][t], codes[p], v);
-      }
-    }
-#pragma GCC unroll 6
-    for (int t = 0; t < kTokens; ++t) {
-      const f32x16 d_x = f32x16::broadcast(x[t].d[b]);
-      f32x16 x_min = f32x16::zero();
-      if constexpr (F::kMin) x_min = f32x16::broadcast(x[t].d[b] * static_cast<float>(x[t].sums[b]));
-#pragma GCC unroll 2
-      for (int p = 0; p < kTilePanels; ++p) {
-        acc[p][t] =
-            fma(to_f32(sum[p][t]), f32x16::load_aligned(u.scales + (b * kTilePanels + p) * 16) * d_x, acc[p][t]);
+        i32x16 sum = dot_start<F>(x[t].sums[b]);
+#pragma GCC unroll kDeep
+        for (int g = 0; g < 8; ++g) sum = dot<F>(sum, codes[g], i8x64::broadcast4(x[t].codes + b * 32 + g * 4));
+        const float d_x = x[t].d[b];
+        acc[t] = fma(to_f32(sum), d * f32x16::broadcast(d_x), acc[t]);
         if constexpr (F::kMin)
-          acc[p][t] = fma(f32x16::load_aligned(u.minima + (b * kTilePanels + p) * 16), x_min, acc[p][t]);
+          acc[t] = fma(f.minimum(b), f32x16::broadcast(d_x * static_cast<float>(x[t].sums[b])), acc[t]);
       }
     }
+    finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
   }
-  for (int t = 0; t < kTokens; ++t) {
-    for (int p = 0; p < n_panels; ++p) finish(a, first_panel + p, first_row + t, acc[p][t]);
-  }
-}
 
-// The last, smaller tile of a split.
-template <class F, int kTokens>
-QUERN_FN void last_tile(int left, const MatmulArgs& a, const Unpacked<F>& u, const Rows& rows, int64_t first_panel,
-                        int n_panels, int64_t first_row, int64_t n_blocks) {
-  if constexpr (kTokens > 0) {
-    if (left == kTokens) {
-      tile<F, kTokens>(a, u, rows, first_panel, n_panels, first_row, n_blocks);
-    } else {
-      last_tile<F, kTokens - 1>(left, a, u, rows, first_panel, n_panels, first_row, n_blocks);
+  template <int kTokens>
+  static QUERN_FN void tile(const MatmulArgs& a, const Unpacked& u, const Rows& rows, int64_t first_panel, int n_panels,
+                            int64_t first_row, int64_t n_blocks) {
+    Row x[kTokens];
+    f32x16 acc[kTilePanels][kTokens];
+    for (int t = 0; t < kTokens; ++t) {
+      x[t] = rows.row(first_row + t);
+      for (int p = 0; p < kTilePanels; ++p) acc[p][t] = f32x16::zero();
+    }
+    for (int64_t b = 0; b < n_blocks; ++b) {
+      i32x16 sum[kTilePanels][kTokens];
+#pragma GCC unroll unroll(6)
+      for (int t = 0; t < kTokens; ++t) {
+        const i32x16 start = dot_start<F>(x[t].sums[b]);
+#pragma GCC unroll unroll(2)
+        for (int p = 0; p < kTilePanels; ++p) sum[p][t] = start;
+      }
+#pragma GCC unroll kDeep
+      for (int g = 0; g < 8; ++g) {
+        lat<typename F::Code, 64> codes[kTilePanels];
+#pragma GCC unroll unroll(2)
+        for (int p = 0; p < kTilePanels; ++p)
+          codes[p] = lat<typename F::Code, 64>::load_aligned(u.codes + ((b * 8 + g) * kTilePanels + p) * 64);
+#pragma GCC unroll unroll(6)
+        for (int t = 0; t < kTokens; ++t) {
+          const i8x64 v = i8x64::broadcast4(x[t].codes + b * 32 + g * 4);
+#pragma GCC unroll unroll(2)
+          for (int p = 0; p < kTilePanels; ++p) sum[p][t] = dot<F>(sum[p][t], codes[p], v);
+        }
+      }
+#pragma GCC unroll unroll(6)
+      for (int t = 0; t < kTokens; ++t) {
+        const f32x16 d_x = f32x16::broadcast(x[t].d[b]);
+        f32x16 x_min = f32x16::zero();
+        if constexpr (F::kMin) x_min = f32x16::broadcast(x[t].d[b] * static_cast<float>(x[t].sums[b]));
+#pragma GCC unroll unroll(2)
+        for (int p = 0; p < kTilePanels; ++p) {
+          acc[p][t] =
+              fma(to_f32(sum[p][t]), f32x16::load_aligned(u.scales + (b * kTilePanels + p) * 16) * d_x, acc[p][t]);
+          if constexpr (F::kMin)
+            acc[p][t] = fma(f32x16::load_aligned(u.minima + (b * kTilePanels + p) * 16), x_min, acc[p][t]);
+        }
+      }
+    }
+    for (int p = 0; p < n_panels; ++p) {
+      finish_rows<kTokens>(a, first_panel + p, first_row, acc[p], rows.n_planes);
     }
   }
-}
-
-template <class F>
-void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
-  const Rows rows(a);
-  const PlaneOffsets<F> offsets(a.n_in);
-  const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
-  const int64_t n_blocks = a.n_in / 32, n_rows = row_count(ctx, a.rows), n_panels = panel_count(a);
-  const TileGrid grid(n_panels, n_rows, w.n_threads);
-  const Unpacked<F> u(w.scratch, n_blocks);
-  for_each_unit(
-      grid, w, n_rows, [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
-        const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
-        for (int p = 0; fresh && p < kTilePanels; ++p) {
-          const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
-          u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
-        }
-        int64_t row = begin;
-        for (; row + kTileTokens <= end; row += kTileTokens)
-          tile<F, kTileTokens>(a, u, rows, first_panel, here, row, n_blocks);
-        if (row < end)
-          last_tile<F, kTileTokens - 1>(static_cast<int>(end - row), a, u, rows, first_panel, here, row, n_blocks);
-      });
-}
-
-template <class F>
-size_t tiled_scratch(const Shape& shape) {
-  return Unpacked<F>::bytes(shape.n_in);
-}
-
-template <class F>
-constexpr Kernel direct_row(const char* name) {
-  return {{Op::matmul, F::kFormat, ActivationFormat::q8_32, Layout::x16, kFewClasses},
-          own_isa(),
-          own_priority(),
-          name,
-          &Erased<&direct<F>>::call};
-}
-template <class F>
-constexpr Kernel tiled_row(const char* name) {
-  return {{Op::matmul, F::kFormat, ActivationFormat::q8_32, Layout::x16, class_bit(RowClass::prefill)},
-          own_isa(),
-          own_priority(),
-          name,
-          &Erased<&tiled<F>>::call,
-          nullptr,
-          &tiled_scratch<F>};
-}
+};
 
 constexpr Kernel kRows[] = {
-    direct_row<Q4_0>(QUERN_NAME("direct_q4_0")),    tiled_row<Q4_0>(QUERN_NAME("tiled_q4_0")),
-    direct_row<Q4_1>(QUERN_NAME("direct_q4_1")),    tiled_row<Q4_1>(QUERN_NAME("tiled_q4_1")),
-    direct_row<Q5_0>(QUERN_NAME("direct_q5_0")),    tiled_row<Q5_0>(QUERN_NAME("tiled_q5_0")),
-    direct_row<Q5_1>(QUERN_NAME("direct_q5_1")),    tiled_row<Q5_1>(QUERN_NAME("tiled_q5_1")),
-    direct_row<Q8_0>(QUERN_NAME("direct_q8_0")),    tiled_row<Q8_0>(QUERN_NAME("tiled_q8_0")),
-    direct_row<Iq4Nl>(QUERN_NAME("direct_iq4_nl")), tiled_row<Iq4Nl>(QUERN_NAME("tiled_iq4_nl")),
-    direct_row<Mxfp4>(QUERN_NAME("direct_mxfp4")),  tiled_row<Mxfp4>(QUERN_NAME("tiled_mxfp4")),
+    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0")),    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0"), 2),
+    tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0")),      tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0"), 2),
+    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1")),    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1"), 2),
+    tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1")),      tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1"), 2),
+    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0")),    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0"), 2),
+    tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0")),      tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0"), 2),
+    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1")),    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1"), 2),
+    tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1")),      tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1"), 2),
+    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0")),    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0"), 2),
+    tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0")),      tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0"), 2),
+    direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl")), direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl"), 2),
+    tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl")),   tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl"), 2),
+    direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4")),  direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4"), 2),
+    tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4")),    tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4"), 2),
 };
 
 }  // namespace

@@ -20,8 +20,21 @@ QUERN_FN void finish(const MatmulArgs& a, int64_t panel, int64_t row, f32x16 val
 inline constexpr int kAhead = 4096;
 template <int kBytes>
 QUERN_FN void prefetch_ahead(const std::byte* p) {
-#pragma GCC unroll 32
+#pragma GCC unroll unroll(32)
   for (int i = 0; i < kBytes; i += 64) prefetch(p + kAhead + i);
+}
+
+// Finishes T sums of a panel, beginning with sum first_row. Of a two-plane x, sums 2 r and 2 r + 1 are row r's (T is
+// even).
+template <int T>
+QUERN_FN void finish_rows(const MatmulArgs& a, int64_t panel, int64_t first_row, const f32x16* acc, int n_planes) {
+  if constexpr (T % 2 == 0) {
+    if (n_planes == 2) {
+      for (int t = 0; t < T; t += 2) finish(a, panel, (first_row + t) / 2, acc[t] + acc[t + 1]);
+      return;
+    }
+  }
+  for (int t = 0; t < T; ++t) finish(a, panel, first_row + t, acc[t]);
 }
 
 inline int64_t panel_count(const MatmulArgs& a) {
@@ -55,10 +68,15 @@ struct Row {
 
 struct Rows {
   const std::byte* x;
-  size_t stride;
   format::ActivationLayout layout;
-  Rows(const MatmulArgs& a)
-      : x(a.x), stride(a.x_stride), layout(format::activation_layout(a.act, static_cast<size_t>(a.n_in))) {}
+  size_t stride;  // of one plane of one row
+  int n_planes;
+  explicit Rows(const MatmulArgs& a)
+      : x(a.x),
+        layout(format::activation_layout(a.act, static_cast<size_t>(a.n_in))),
+        stride(layout.plane_bytes),
+        n_planes(format::plane_count(a.act)) {}
+  // Plane i % n_planes of row i / n_planes: planes of a row lie one after the other, so do rows.
   QUERN_FN Row row(int64_t i) const {
     const std::byte* p = x + static_cast<size_t>(i) * stride;
     return {reinterpret_cast<const i8*>(p), reinterpret_cast<const float*>(p + layout.d_offset),
@@ -104,7 +122,5 @@ QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_row
     }
   }
 }
-
-inline constexpr uint8_t kFewClasses = class_bit(RowClass::decode) | class_bit(RowClass::few);
 
 }  // namespace quern::kernels::QUERN_ISA

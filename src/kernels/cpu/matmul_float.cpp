@@ -33,12 +33,12 @@ QUERN_FN void tile(const MatmulArgs& a, int64_t first_panel, int64_t first_row) 
   }
   for (int64_t k = 0; k < a.n_in; ++k) {
     f32x16 v[kPanels];
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
     for (int p = 0; p < kPanels; ++p) v[p] = load_weights<kF>(w[p], k);
-#pragma GCC unroll 6
+#pragma GCC unroll unroll(6)
     for (int t = 0; t < kTokens; ++t) {
       const f32x16 xs = f32x16::broadcast(x[t][k]);
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
       for (int p = 0; p < kPanels; ++p) acc[p][t] = fma(v[p], xs, acc[p][t]);
     }
   }

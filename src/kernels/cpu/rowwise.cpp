@@ -134,21 +134,21 @@ QUERN_FN void quantize_block(const float* x, i8* codes, float* d, i32* sums) {
   }
   // Whether a step is the best so far: all candidates are tried side by side.
   f32x16 inverse[format::kStepCount], squares[format::kStepCount];
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
   for (int k = 0; k < format::kStepCount; ++k) {
     inverse[k] = f32x16::broadcast(static_cast<float>(127 - k) / amax);
     squares[k] = f32x16::zero();
   }
   for (int v = 0; v < kVectors; ++v) {
     const f32x16 value = f32x16::load(x + 16 * v);
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
     for (int k = 0; k < format::kStepCount; ++k) {
       const f32x16 scaled = value * inverse[k], r = scaled - round(scaled);
       squares[k] = squares[k] + r * r;
     }
   }
   float least = reduce_add(squares[0]), best = 127.0F;
-#pragma GCC unroll 4
+#pragma GCC unroll unroll(4)
   for (int k = 1; k < format::kStepCount; ++k) {
     const float error = reduce_add(squares[k]) * format::kStepWeights[k];
     best = error < least ? static_cast<float>(127 - k) : best;
@@ -168,26 +168,46 @@ QUERN_FN void quantize_block(const float* x, i8* codes, float* d, i32* sums) {
   }
 }
 
-template <ActivationFormat kFormat>
+// x - d * q of one block: what rounding left over.
+template <int kVectors>
+QUERN_FN void leave_rest(const float* x, const i8* codes, float d, float* rest) {
+  const f32x16 minus_d = f32x16::broadcast(-d);
+  for (int v = 0; v < kVectors; ++v) {
+    const f32x16 q = to_f32(widen<i32>(lat<i8, 16>::load(codes + 16 * v)));
+    fma(minus_d, q, f32x16::load(x + 16 * v)).store(rest + 16 * v);
+  }
+}
+
+template <int kBlock>
 void quantize(const QuantizeArgs& a, const RunContext& ctx, const Worker& w) {
-  constexpr bool k32 = kFormat == ActivationFormat::q8_32;
-  constexpr int kBlock = k32 ? 32 : 256, kSumWidth = k32 ? 32 : 16;
-  const format::ActivationLayout layout = format::activation_layout(kFormat, static_cast<size_t>(a.n));
+  constexpr int kSumWidth = kBlock == 32 ? 32 : 16, kVectors = kBlock / 16, kSums = kBlock / kSumWidth;
+  const format::ActivationLayout layout = format::activation_layout(a.format, static_cast<size_t>(a.n));
+  const int n_planes = format::plane_count(a.format);
   const Range r = share(row_count(ctx, a.rows), w);
   const size_t n_d = static_cast<size_t>(a.n / kBlock), n_sums = static_cast<size_t>(a.n / kSumWidth);
   for (int64_t row = r.begin; row < r.end; ++row) {
     const float* x = a.in + row * a.n;
     std::byte* out = a.out + static_cast<size_t>(row) * a.out_stride;
-    i8* codes = reinterpret_cast<i8*>(out);
-    float* d = reinterpret_cast<float*>(out + layout.d_offset);
-    i32* sums = reinterpret_cast<i32*>(out + layout.sums_offset);
     for (int b = 0; b < a.n / kBlock; ++b) {
-      quantize_block<kBlock / 16, kSumWidth / 16>(x + b * kBlock, codes + b * kBlock, d + b,
-                                                  sums + b * (kBlock / kSumWidth));
+      float rest[kBlock];
+      const float* source = x + b * kBlock;
+      for (int p = 0; p < n_planes; ++p) {
+        std::byte* plane = out + static_cast<size_t>(p) * layout.plane_bytes;
+        i8* codes = reinterpret_cast<i8*>(plane) + b * kBlock;
+        float* d = reinterpret_cast<float*>(plane + layout.d_offset) + b;
+        i32* sums = reinterpret_cast<i32*>(plane + layout.sums_offset) + b * kSums;
+        quantize_block<kVectors, kSumWidth / 16>(source, codes, d, sums);
+        if (p + 1 < n_planes) leave_rest<kVectors>(source, codes, *d, rest);
+        source = rest;
+      }
     }
-    __builtin_memset(out + a.n, 0, layout.d_offset - static_cast<size_t>(a.n));
-    __builtin_memset(d + n_d, 0, layout.sums_offset - layout.d_offset - n_d * 4);
-    __builtin_memset(sums + n_sums, 0, layout.row_bytes - layout.sums_offset - n_sums * 4);
+    for (int p = 0; p < n_planes; ++p) {
+      std::byte* plane = out + static_cast<size_t>(p) * layout.plane_bytes;
+      __builtin_memset(plane + a.n, 0, layout.d_offset - static_cast<size_t>(a.n));
+      __builtin_memset(plane + layout.d_offset + n_d * 4, 0, layout.sums_offset - layout.d_offset - n_d * 4);
+      __builtin_memset(plane + layout.sums_offset + n_sums * 4, 0,
+                       layout.plane_bytes - layout.sums_offset - n_sums * 4);
+    }
   }
 }
 
@@ -202,10 +222,10 @@ constexpr Kernel kRows[] = {
     row(Op::rope, QUERN_NAME("rope"), &Erased<&rope>::call),
     row(Op::act_mul, QUERN_NAME("act_mul"), &Erased<&act_mul>::call),
     row(Op::softcap, QUERN_NAME("softcap"), &Erased<&softcap>::call),
-    row(Op::quantize, QUERN_NAME("quantize_q8_32"), &Erased<&quantize<ActivationFormat::q8_32>>::call,
-        ActivationFormat::q8_32),
-    row(Op::quantize, QUERN_NAME("quantize_q8_256"), &Erased<&quantize<ActivationFormat::q8_256>>::call,
-        ActivationFormat::q8_256),
+    row(Op::quantize, QUERN_NAME("quantize_q8_32"), &Erased<&quantize<32>>::call, ActivationFormat::q8_32),
+    row(Op::quantize, QUERN_NAME("quantize_q8_256"), &Erased<&quantize<256>>::call, ActivationFormat::q8_256),
+    row(Op::quantize, QUERN_NAME("quantize_q8_32x2"), &Erased<&quantize<32>>::call, ActivationFormat::q8_32x2),
+    row(Op::quantize, QUERN_NAME("quantize_q8_256x2"), &Erased<&quantize<256>>::call, ActivationFormat::q8_256x2),
 };
 
 }  // namespace

@@ -28,8 +28,16 @@ constexpr int own_priority() {
 }
 
 inline constexpr bool kWide = kRegBytes == 64;  // 32 registers of 64 bytes
-// How far to unroll loops over the vectors of a block: where registers are few, unrolling only makes code.
-inline constexpr int kDeep = kWide ? 8 : 1;
+// How far to unroll a loop of n turns. Sanitizers multiply code; they want to see it, not to see it unrolled.
+constexpr int unroll(int n) {
+#ifdef QUERN_SANITIZED
+  return n > 0 ? 1 : 0;
+#else
+  return n;
+#endif
+}
+// Loops over the vectors of a block: where registers are few, unrolling only makes code.
+inline constexpr int kDeep = kWide ? unroll(8) : 1;
 
 // Calls each(i, lanes that are real) for 16-lane groups of n elements; whole groups have 16.
 template <class Each>

@@ -81,14 +81,20 @@ uint32_t transpose_high_bits(uint32_t bits) {
 void matmul(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = share(a.n_out, w);
   const size_t row_bytes = format::row_bytes(a.format, static_cast<size_t>(a.n_in));
+  const int n_planes = format::plane_count(a.act);
+  const size_t plane_bytes = format::activation_layout(a.act, static_cast<size_t>(a.n_in)).plane_bytes;
   for (int row = 0; row < row_count(ctx, a.rows); ++row) {
     const std::byte* x = a.x + static_cast<size_t>(row) * a.x_stride;
     float* y = a.y + row * a.y_stride;
     for (int64_t o = r.begin; o < r.end; ++o) {
       const std::byte* weights = a.w + static_cast<size_t>(o) * row_bytes;
-      float value = a.act == ActivationFormat::f32
-                        ? dot_floats(a.format, weights, reinterpret_cast<const float*>(x), a.n_in)
-                        : dot_codes(a.format, weights, x, a.n_in, a.act);
+      float value = 0;
+      if (a.act == ActivationFormat::f32) {
+        value = dot_floats(a.format, weights, reinterpret_cast<const float*>(x), a.n_in);
+      } else {
+        value = dot_codes(a.format, weights, x, a.n_in, a.act);
+        if (n_planes == 2) value = value + dot_codes(a.format, weights, x + plane_bytes, a.n_in, a.act);
+      }
       if (a.bias != nullptr) value = value + a.bias[o];
       if (a.residual != nullptr) value = a.residual[row * a.y_stride + o] + value;
       y[o] = value;

@@ -1,0 +1,94 @@
+// The walk of a matmul over panels and tokens, the same for every quantized format. A core (Core32, Core256) says how
+// one panel meets one row and how one tile is computed:
+//   Format, kAct, kBlock, kTileTokens, Unpacked(scratch, n_blocks) with bytes(n_in) and fill(format, panel, n_blocks),
+//   direct_panel<T>(args, format, rows, panel, first_row, n_blocks),
+//   tile<T>(args, unpacked, rows, first_panel, n_panels, first_row, n_blocks).
+#pragma once
+
+#include "kernels/cpu/matmul_common.h"
+
+namespace quern::kernels::QUERN_ISA {
+
+// Few rows: each panel's packed bytes are read once, for up to kDirectTokens rows at a time.
+template <class Core>
+void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
+  using F = typename Core::Format;
+  const Rows rows(a);
+  const PlaneOffsets<F> offsets(a.n_in);
+  const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
+  const int64_t n_blocks = a.n_in / Core::kBlock, n_rows = row_count(ctx, a.rows) * rows.n_planes;
+  const Range r = share(panel_count(a), w);
+  for (int64_t p = r.begin; p < r.end; ++p) {
+    const F f(a.w + static_cast<size_t>(p) * panel_size, offsets.at);
+    int64_t row = 0;
+    if constexpr (kWide) {
+      for (; row + 4 <= n_rows; row += 4) Core::template direct_panel<4>(a, f, rows, p, row, n_blocks);
+    }
+    for (; row + 2 <= n_rows; row += 2) Core::template direct_panel<2>(a, f, rows, p, row, n_blocks);
+    if (row < n_rows) Core::template direct_panel<1>(a, f, rows, p, row, n_blocks);
+  }
+}
+
+// Many rows: a group of panels is unpacked once into scratch and meets all rows of a split, a tile at a time.
+template <class Core>
+void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
+  using F = typename Core::Format;
+  constexpr int kTokens = Core::kTileTokens;
+  const Rows rows(a);
+  const PlaneOffsets<F> offsets(a.n_in);
+  const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
+  const int64_t n_blocks = a.n_in / Core::kBlock, n_rows = row_count(ctx, a.rows) * rows.n_planes,
+                n_panels = panel_count(a);
+  const TileGrid grid(n_panels, n_rows, w.n_threads);
+  const typename Core::Unpacked u(w.scratch, n_blocks);
+  for_each_unit(
+      grid, w, n_rows, [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
+        const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
+        for (int p = 0; fresh && p < kTilePanels; ++p) {
+          const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
+          u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
+        }
+        int64_t row = begin;
+        for (; row + kTokens <= end; row += kTokens)
+          Core::template tile<kTokens>(a, u, rows, first_panel, here, row, n_blocks);
+        if constexpr (kTokens > 2) {
+          for (; row + 2 <= end; row += 2) Core::template tile<2>(a, u, rows, first_panel, here, row, n_blocks);
+        }
+        for (; row < end; ++row) Core::template tile<1>(a, u, rows, first_panel, here, row, n_blocks);
+      });
+}
+
+template <class Core>
+size_t tiled_scratch(const Shape& shape) {
+  return Core::Unpacked::bytes(shape.n_in);
+}
+
+// The same function serves one and two planes: a plane is a row to it.
+template <class Core>
+constexpr ActivationFormat act_of(int n_planes) {
+  constexpr bool k32 = Core::kAct == ActivationFormat::q8_32;
+  return n_planes == 1 ? Core::kAct : k32 ? ActivationFormat::q8_32x2 : ActivationFormat::q8_256x2;
+}
+
+template <class Core>
+constexpr Kernel direct_row(const char* name, int n_planes = 1) {
+  constexpr uint8_t kClasses = class_bit(RowClass::decode) | class_bit(RowClass::few);
+  return {{Op::matmul, Core::Format::kFormat, act_of<Core>(n_planes), Layout::x16, kClasses},
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&direct<Core>>::call};
+}
+
+template <class Core>
+constexpr Kernel tiled_row(const char* name, int n_planes = 1) {
+  return {{Op::matmul, Core::Format::kFormat, act_of<Core>(n_planes), Layout::x16, class_bit(RowClass::prefill)},
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&tiled<Core>>::call,
+          nullptr,
+          &tiled_scratch<Core>};
+}
+
+}  // namespace quern::kernels::QUERN_ISA
