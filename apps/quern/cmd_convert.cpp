@@ -85,7 +85,7 @@ int run_convert(Context& context) {
   engine::EngineOptions options;
   options.isa = o.text("isa");
   options.n_threads = static_cast<int>(o.integer("threads"));
-  options.image_dir = *cache + "/images";
+  options.image_dir = image_folder(*cache);
   if (o.flag("list")) return list(context, options);
   if (o.flag("verify")) return verify(context, options);
   if (o.flag("clean")) return clean(context, options, o.flag("all"));

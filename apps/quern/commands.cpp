@@ -49,7 +49,7 @@ constexpr Command kCommands[] = {
      "  quern convert --clean\n",
      1, run_convert},
     {"doctor", "", "what this machine offers and what Quern makes of it",
-     "Processor features and the kernels chosen, cores, quota, memory, caches, GPU.\n\n"
+     "Processor features and the kernels chosen, cores, quota, memory, caches, GPU, prepared images.\n\n"
      "  quern doctor\n"
      "  quern doctor --json | jq .threads\n",
      0, run_doctor},

@@ -61,7 +61,7 @@ constexpr OptionRow kRows[] = {
     {"eval", "against-logits", "", kText, "FILE", "", 0, 0, "", "", false, "compare with logits that --save-logits wrote"},
     {"info doctor models eval", "json", "", kFlag, "", "", 0, 0, "", "", false, "print JSON"},
     {"info", "full", "", kFlag, "", "", 0, 0, "", "", false, "print long metadata arrays and strings in full"},
-    {QUERN_WITH_MODEL " models", "cache", "", kText, "FOLDER", "", 0, 0, "", "QUERN_CACHE", false,
+    {QUERN_WITH_MODEL " models doctor", "cache", "", kText, "FOLDER", "", 0, 0, "", "QUERN_CACHE", false,
      "where models, prepared images and the chat's history are kept; else XDG_CACHE_HOME/quern, else ~/.cache/quern"},
     {QUERN_WITH_MODEL " models", "verbose", "v", kFlag, "", "", 0, 0, "", "", false, "say more on standard error"},
     {"help", "markdown", "", kFlag, "", "", 0, 0, "", "", false, "print docs/OPTIONS.md"},

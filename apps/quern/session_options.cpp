@@ -8,7 +8,7 @@ namespace quern::apps {
 
 std::string image_directory(const std::string& cache) {
   const auto folder = cache_directory(cache);
-  if (folder.ok()) return *folder + "/images";
+  if (folder.ok()) return image_folder(*folder);
   // A machine without a home folder has no cache; that is no news. One that cannot be written is.
   log(folder.error().status == Status::not_found ? LogLevel::info : LogLevel::warning, folder.error().message);
   return "";

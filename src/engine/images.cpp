@@ -53,6 +53,17 @@ std::string image_path(const EngineOptions& options, const exec::ImageKey& key) 
   return (fs::path(options.image_dir) / key.file_name()).string();
 }
 
+// Sorted.
+std::vector<std::string> image_paths(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".quern") paths.push_back(it->path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 ImageStatus status_of(const std::string& path, const EngineOptions& options) {
   ImageStatus status{path, 0, "", ""};
   std::error_code ignored;
@@ -79,14 +90,19 @@ ImageStatus status_of(const std::string& path, const EngineOptions& options) {
 
 Result<void> load_weights(Engine::State& s, const EngineOptions& options, uint32_t isa_mask) {
   const std::vector<plan::PackRequest> requests = plan::pack_requests(*s.model, isa_mask);
-  const bool use_image = !options.image_dir.empty() && options.image_mode == ImageMode::automatic && !requests.empty();
+  bool use_image = !options.image_dir.empty() && options.image_mode == ImageMode::automatic && !requests.empty();
   exec::ImageKey key;
   std::string path;
   if (use_image) {
-    QUERN_TRY(key, exec::image_key(s.file, requests));
+    auto found = exec::image_key(s.file, requests);
+    use_image = found.ok();
+    if (found.ok()) key = *std::move(found);
+    else log_warning(found.error().message + " (no prepared image is used)");
+  }
+  if (use_image) {
     path = image_path(options, key);
     if (auto image = open_good(path, s.file, key, requests)) {
-      s.weights = exec::WeightStore::map(std::move(*image), requests);
+      s.weights = exec::WeightStore::map(std::move(*image), requests, *s.team, options.progress);
       return {};
     }
   }
@@ -129,15 +145,19 @@ Result<PreparedImage> prepare_image(const std::string& model_path, const EngineO
 }
 
 std::vector<ImageStatus> list_images(const EngineOptions& options) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (fs::directory_iterator it(options.image_dir, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() == ".quern") paths.push_back(it->path().string());
-  }
-  std::sort(paths.begin(), paths.end());
   std::vector<ImageStatus> all;
-  for (const std::string& path : paths) all.push_back(status_of(path, options));
+  for (const std::string& path : image_paths(options.image_dir)) all.push_back(status_of(path, options));
   return all;
+}
+
+std::vector<PreparedImage> images_of(const std::string& model_path, const std::string& image_dir) {
+  const std::string source = exec::image_source(model_path);
+  std::vector<PreparedImage> found;
+  for (const std::string& path : image_paths(image_dir)) {
+    const auto image = exec::Image::open(path);
+    if (image.ok() && image->source() == source) found.push_back({path, image->bytes(), true});
+  }
+  return found;
 }
 
 Result<void> verify_image(const std::string& path, const std::function<void(uint64_t, uint64_t)>& progress) {
@@ -153,7 +173,7 @@ Result<void> remove_image(const std::string& path) {
 }
 
 size_t remove_unfinished_images(const std::string& image_dir) {
-  return exec::remove_abandoned(image_dir, "");
+  return exec::remove_abandoned(image_dir, "").removed;
 }
 
 }  // namespace quern::engine

@@ -23,6 +23,8 @@ struct ImageStatus {
 };
 // All images of options.image_dir, by name.
 std::vector<ImageStatus> list_images(const EngineOptions& options);
+// Those of one model file, whether or not they still serve; only headers are read.
+std::vector<PreparedImage> images_of(const std::string& model_path, const std::string& image_dir);
 // Reads every byte of an image against its checksums.
 Result<void> verify_image(const std::string& path, const std::function<void(uint64_t done, uint64_t total)>& progress);
 // Deletes an image; engines that have it mapped keep it. An image that is gone already is no error.

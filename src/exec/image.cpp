@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 namespace quern::exec {
@@ -115,19 +116,27 @@ Result<int64_t> newest_change(const file::GgufFile& file) {
 
 }  // namespace
 
+std::string ImageKey::file_name_prefix() const {
+  return fs::path(source).stem().string().substr(0, kMaxStem) + "-";
+}
+
 std::string ImageKey::file_name() const {
   char hex[17];
   std::snprintf(hex, sizeof hex, "%016" PRIx64, identity[0]);
-  return fs::path(source).stem().string().substr(0, kMaxStem) + "-" + hex + ".quern";
+  return file_name_prefix() + hex + ".quern";
+}
+
+std::string image_source(const std::string& model_path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(model_path, error);
+  return error ? model_path : absolute.lexically_normal().string();
 }
 
 Result<ImageKey> image_key(const file::GgufFile& file, std::span<const plan::PackRequest> requests) {
   ImageKey key;
-  std::error_code error;
-  const fs::path absolute = fs::absolute(file.path(), error);
-  key.source = error ? file.path() : absolute.lexically_normal().string();
+  key.source = image_source(file.path());
   QUERN_TRY(key.source_mtime_ns, newest_change(file));
-  Hash hash;
+  Hash hash, flavour;
   hash.text({kImageMagic.data(), kImageMagic.size()});
   hash.number(kImageVersion);
   hash.number(kLayoutVersion);
@@ -139,6 +148,7 @@ Result<ImageKey> image_key(const file::GgufFile& file, std::span<const plan::Pac
     const std::span<const std::byte> bytes{weight.data, weight.bytes()};
     hash.text(weight.name);
     hash.text(kernels::layout_name(request.layout));
+    flavour.text(kernels::layout_name(request.layout));
     for (const uint64_t n : {uint64_t{place.shard}, place.offset, uint64_t{request.bytes},
                              uint64_t{format::format_info(weight.format).ggml_type}, static_cast<uint64_t>(weight.rows),
                              static_cast<uint64_t>(weight.cols)})
@@ -147,6 +157,7 @@ Result<ImageKey> image_key(const file::GgufFile& file, std::span<const plan::Pac
     hash.add(last_page(bytes));
   }
   key.identity = hash.digest();
+  key.flavour = flavour.digest()[0];
   return key;
 }
 
@@ -215,6 +226,9 @@ std::string Image::text(uint64_t offset, uint64_t bytes) const {
 
 Result<Image> Image::open(const std::string& path) {
   QUERN_TRY(MappedFile mapping, MappedFile::open(path));
+  // Where the file system can, its pages come from disk as huge ones; those in memory are as the writer made them.
+  const auto bytes = mapping.bytes();
+  if (!bytes.empty()) ::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), MADV_HUGEPAGE);
   QUERN_TRY(Image image, parse(mapping.bytes(), path));
   image.mapping_ = std::move(mapping);
   return image;

@@ -35,13 +35,14 @@ struct ImageHeader {
   uint64_t file_bytes;
   uint64_t table_bytes;  // the table starts at kImagePage
   std::array<uint64_t, 2> identity;
+  uint64_t flavour;
   int64_t source_mtime_ns;  // of the newest shard when its weights were read
   uint32_t source_offset;   // in the table: path of the model file
   uint32_t source_bytes;
   uint64_t table_checksum;
   uint64_t header_checksum;  // of page 0 with 0 here
 };
-static_assert(sizeof(ImageHeader) == 80);
+static_assert(sizeof(ImageHeader) == 88);
 
 struct ImageEntry {
   uint64_t weight_offset;  // of the matrix as stored, in its shard
@@ -61,12 +62,18 @@ static_assert(sizeof(ImageEntry) == 80);
 // What an image must have been made of to serve a model file.
 struct ImageKey {
   std::array<uint64_t, 2> identity{};
+  uint64_t flavour = 0;  // of the layouts alone: images of one model file for two kinds of processor live side by side
   int64_t source_mtime_ns = 0;
   std::string source;  // absolute path of the model file's first shard
 
   // "<stem of the model file>-<16 hex digits of the identity>.quern"
   std::string file_name() const;
+  // "<stem of the model file>-": how the names of all images of a file of this name begin.
+  std::string file_name_prefix() const;
 };
+
+// What `source` says of a model file: its path, absolute.
+std::string image_source(const std::string& model_path);
 
 // The identity does not depend on the file's name: the bytes before the first tensor of each shard (metadata and tensor
 // records), the first and last page of each matrix to be packed, the requests, and the versions above. What it cannot
@@ -98,7 +105,9 @@ class Image {
 
   const std::string& path() const { return path_; }
   uint64_t bytes() const { return bytes_.size(); }
+  std::span<const std::byte> file() const { return bytes_; }
   std::string source() const { return text(header_.source_offset, header_.source_bytes); }
+  const ImageHeader& header() const { return header_; }
   std::span<const ImageEntry> entries() const { return entries_; }
   std::string name(size_t entry) const { return text(entries_[entry].name_offset, entries_[entry].name_bytes); }
   std::span<const std::byte> plane(size_t entry) const {

@@ -25,9 +25,11 @@ class ImageWriter {
   ImageWriter& operator=(ImageWriter&&) = delete;
   ~ImageWriter();  // removes what was not committed
 
-  // The next plane, whole; it has the size that its request states. *stop (may be null) is looked at every 4 MB.
+  // The next plane, whole; it has the size that its request states. *stop (may be null) is looked at every 4 MB, which
+  // is how much is written at once, at multiples of it: file systems that can then keep the file in huge pages, from
+  // which kernels read faster when it is mapped.
   Result<void> append(std::span<const std::byte> plane, const std::atomic<bool>* stop = nullptr);
-  // Requires a plane for each request.
+  // Requires a plane for each request. Images that this one replaces are deleted: older ones of the same model file.
   Result<void> commit();
   uint64_t file_bytes() const { return table_.file_bytes; }
 
@@ -35,6 +37,10 @@ class ImageWriter {
   ImageWriter(std::string path, const ImageKey& key, ImageTable table)
       : path_(std::move(path)), key_(key), table_(std::move(table)) {}
   Result<void> create_temporary();
+  Result<void> put(std::span<const std::byte> bytes, const std::atomic<bool>* stop);
+  Result<void> pad_to(uint64_t offset);
+  Result<void> write_block();
+  void remove_replaced() const;
   Result<void> write_at(uint64_t offset, std::span<const std::byte> bytes) const;
   Error os_error(const char* action) const;
 
@@ -42,6 +48,9 @@ class ImageWriter {
   ImageKey key_;
   ImageTable table_;
   size_t n_done_ = 0;
+  Buffer head_;           // the file's first bytes, whole blocks; written last, when header and table are known
+  Buffer block_;          // of the bytes behind them, those not yet written
+  uint64_t position_ = 0;  // in the file, of the next byte
   int fd_ = -1;
 };
 
@@ -51,13 +60,17 @@ Result<void> build_image(const std::string& path, const file::GgufFile& file, co
                          const SourceDone& source_done);
 
 // Removes the temporary files in a folder that no writer holds (their process ended by force). `prefix`: only of images
-// whose names begin with it. Returns how many.
-size_t remove_abandoned(const std::string& folder, const std::string& prefix);
+// whose names begin with it.
+struct Temporaries {
+  size_t removed = 0, held = 0;  // held: by writers at work
+};
+Temporaries remove_abandoned(const std::string& folder, const std::string& prefix);
 
 // Writes an image of weights that are in memory already, in a thread of the lowest priority.
 class ImageSaver {
  public:
-  // What is given must outlive the saver. Failure of any kind is one warning in the log and no image.
+  // What is given must outlive the saver. Failure of any kind is one warning in the log and no image. Where another
+  // process (or engine) writes the same image already, nothing is done.
   ImageSaver(std::string path, const file::GgufFile& file, ImageKey key, std::vector<plan::PackRequest> requests,
              const WeightStore& weights);
   // Waits a moment for the end, so that short runs get their image too; gives up then, leaving no file.

@@ -1,6 +1,7 @@
 #include "exec/weight_store.h"
 
 #include "base/check.h"
+#include "exec/image_memory.h"
 
 namespace quern::exec {
 
@@ -28,11 +29,20 @@ Result<std::unique_ptr<WeightStore>> WeightStore::pack(const std::vector<plan::P
   return store;
 }
 
-std::unique_ptr<WeightStore> WeightStore::map(Image image, const std::vector<plan::PackRequest>& requests) {
+std::unique_ptr<WeightStore> WeightStore::map(Image image, const std::vector<plan::PackRequest>& requests, Team& team,
+                                              const PackProgress& progress) {
   QUERN_CHECK(image.entries().size() == requests.size());
   auto store = std::make_unique<WeightStore>();
+  const std::byte* base = image.file().data();
+  if (wants_copy(image.file())) {
+    auto copy = copy_mapping(image.file(), team, progress);
+    if (copy.ok()) {  // where there is no memory for one, the mapping does
+      store->memory_ = *std::move(copy);
+      base = store->memory_.data();
+    }
+  }
   for (size_t i = 0; i < requests.size(); ++i) {
-    store->packed_[{requests[i].weight->data, requests[i].layout}] = image.plane(i).data();
+    store->packed_[{requests[i].weight->data, requests[i].layout}] = base + image.entries()[i].offset;
   }
   store->image_ = std::move(image);
   return store;

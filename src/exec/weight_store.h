@@ -22,11 +22,14 @@ class WeightStore : public plan::PackedWeights {
   // Packs all requests into memory. The functions may be empty.
   static Result<std::unique_ptr<WeightStore>> pack(const std::vector<plan::PackRequest>& requests, Team& team,
                                                    const PackProgress& progress, const SourceDone& source_done);
-  // The planes of an image that serves these requests (Image::check_serves).
-  static std::unique_ptr<WeightStore> map(Image image, const std::vector<plan::PackRequest>& requests);
+  // The planes of an image that serves these requests (Image::check_serves): as they are mapped, or a copy of them where
+  // that is faster to read (image_memory.h).
+  static std::unique_ptr<WeightStore> map(Image image, const std::vector<plan::PackRequest>& requests, Team& team,
+                                          const PackProgress& progress);
 
   const std::byte* find(const model::Weight& weight, kernels::Layout layout) const override;
   bool from_image() const { return !image_.entries().empty(); }
+  bool is_mapped() const { return from_image() && memory_.size() == 0; }
 
  private:
   Buffer memory_;

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import resource
 import signal
 import struct
 import subprocess
@@ -169,6 +170,30 @@ class Convert(Program):
         done = self.answer()
         self.assertEqual(done.stdout, self.answer("--image", "off").stdout)
         self.assertEqual(done.stderr.count("warning"), 1, done.stderr)
+
+    def test_a_full_disk_costs_a_warning(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+        args = [QUERN, "run", "-m", tiny_model("llama-q-q4_1"), "--raw", "-n", "12", "--temp", "0", "Once upon a time"]
+        done = subprocess.run(args, capture_output=True, env=self.env, text=True, preexec_fn=limit)
+        self.assertEqual((done.returncode, done.stdout), (0, self.answer("--image", "off").stdout))
+        self.assertEqual(done.stderr.count("warning"), 1, done.stderr)
+        self.assertEqual(self.images(), [])
+        done = subprocess.run([QUERN, "convert", "-m", tiny_model("llama-q-q4_1")], capture_output=True, env=self.env, text=True, preexec_fn=limit)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"quern convert: \S+/images/llama-q-q4_1-[0-9a-f]{16}\.quern: cannot write: File too large")
+        self.assertEqual(self.images(), [])
+
+    def test_info_and_doctor_name_images(self):
+        self.assertEqual(self.json("info", "--json", tiny_model("llama-q-q4_1"))["images"], [])
+        self.assertEqual(self.json("doctor", "--json")["images"], [])
+        path = self.out("convert", "-m", tiny_model("llama-q-q4_1")).strip()
+        size = os.path.getsize(path)
+        self.assertEqual(self.json("info", "--json", tiny_model("llama-q-q4_1"))["images"], [{"path": path, "bytes": size}])
+        self.assertIn(f"image       {path} (", self.out("info", tiny_model("llama-q-q4_1")))
+        (found,) = self.json("doctor", "--json")["images"]
+        self.assertEqual((found["path"], found["bytes"], found["why_not"]), (path, size, ""))
+        self.assertRegex(self.out("doctor"), r"\nimages +1 prepared, ")
 
     def test_a_writer_that_was_killed_leaves_nothing_that_counts(self):
         process = subprocess.Popen([QUERN, "convert", "-m", tiny_model("llama-q-q4_1")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)

@@ -41,15 +41,15 @@ EngineOptions options_for(const std::string& image_dir) {
   return options;
 }
 
-struct Run {
+struct Outcome {
   std::vector<float> logits;
   bool from_image = false;
   std::string warnings;
 };
 
-Run run(const std::string& model, const EngineOptions& options) {
+Outcome run(const std::string& model, const EngineOptions& options) {
   static const auto tokens = some_tokens(20, 3);
-  Run result;
+  Outcome result;
   ::testing::internal::CaptureStderr();
   {
     const auto engine = Engine::load(model, options);
@@ -84,13 +84,13 @@ TEST(Image, EveryModelSaysTheSameWithAndWithout) {
   for (const std::string& model : tiny_models()) {
     SCOPED_TRACE(model);
     const ImageFolder folder;
-    const Run without = run(model, options_for(""));
-    const Run first = run(model, options_for(folder.path));
+    const Outcome without = run(model, options_for(""));
+    const Outcome first = run(model, options_for(folder.path));
     EXPECT_TRUE(same(without.logits, first.logits));
     EXPECT_FALSE(without.from_image || first.from_image);
     EXPECT_EQ(first.warnings, without.warnings);
     const bool made = !folder.files().empty();
-    const Run second = run(model, options_for(folder.path));
+    const Outcome second = run(model, options_for(folder.path));
     EXPECT_TRUE(same(without.logits, second.logits));
     EXPECT_EQ(second.from_image, made);
     EXPECT_EQ(second.warnings, without.warnings);
@@ -125,13 +125,13 @@ class BadImage : public ::testing::Test {
   }
   // Noticed, named in one line, the answer right, and a good image there afterwards.
   void expect_rebuilt(const std::string& why) const {
-    const Run bad = run(model_, options_for(folder_.path));
+    const Outcome bad = run(model_, options_for(folder_.path));
     EXPECT_FALSE(bad.from_image);
     EXPECT_TRUE(same(bad.logits, expected_));
     EXPECT_NE(bad.warnings.find(image_), std::string::npos) << bad.warnings;
     EXPECT_NE(bad.warnings.find(why), std::string::npos) << bad.warnings;
     EXPECT_EQ(std::count(bad.warnings.begin(), bad.warnings.end(), '\n'), 1) << bad.warnings;
-    const Run good = run(model_, options_for(folder_.path));
+    const Outcome good = run(model_, options_for(folder_.path));
     EXPECT_TRUE(good.from_image);
     EXPECT_EQ(good.warnings, "");
     EXPECT_TRUE(same(good.logits, expected_));
@@ -186,14 +186,40 @@ TEST_F(BadImage, OfAnotherModel) {
   expect_rebuilt("another model file");
 }
 
+TEST_F(BadImage, OfTheModelFileBeforeItWasReplaced) {
+  const ImageFolder models, images;
+  const std::string model = models.path + "/m.gguf";
+  fs::copy_file(model_, model);
+  ASSERT_FALSE(run(model, options_for(images.path)).from_image);
+  ASSERT_EQ(images.files().size(), 1U);
+  const std::string first = images.files()[0];
+  ASSERT_EQ(images_of(model, images.path).size(), 1U);
+  EXPECT_EQ(images_of(model, images.path)[0].path, first);
+  EXPECT_TRUE(images_of(model_, images.path).empty());
+  fs::copy_file(model_path("llama-q-q4_0"), model, fs::copy_options::overwrite_existing);
+  const Outcome other = run(model, options_for(images.path));
+  EXPECT_FALSE(other.from_image);
+  EXPECT_TRUE(same(other.logits, run(model_path("llama-q-q4_0"), options_for("")).logits));
+  ASSERT_EQ(images.files().size(), 1U) << "old images pile up";
+  EXPECT_NE(images.files()[0], first);
+  EXPECT_TRUE(run(model, options_for(images.path)).from_image);
+}
+
 // The quick check cannot see it; that the answer changes shows that the image is what is computed with.
 TEST_F(BadImage, DamageInTheMiddleChangesTheAnswer) {
   const auto image = exec::Image::open(image_);
   ASSERT_TRUE(image.ok());
+  std::fstream f(image_, std::ios::in | std::ios::out | std::ios::binary);
   for (const exec::ImageEntry& entry : image->entries()) {
-    for (uint64_t at = 4096; at + 4096 < entry.bytes; ++at) flip(entry.offset + at);
+    if (entry.bytes <= 8192) continue;
+    const auto middle = image->file().subspan(entry.offset + 4096, entry.bytes - 8192);
+    std::string changed(middle.size(), '\0');
+    std::transform(middle.begin(), middle.end(), changed.begin(),
+                   [](std::byte b) { return static_cast<char>(std::to_integer<int>(b) ^ 0x11); });
+    f.seekp(static_cast<std::streamoff>(entry.offset + 4096)).write(changed.data(), std::ssize(changed));
   }
-  const Run bad = run(model_, options_for(folder_.path));
+  f.close();
+  const Outcome bad = run(model_, options_for(folder_.path));
   EXPECT_TRUE(bad.from_image);
   EXPECT_EQ(bad.warnings, "");
   EXPECT_FALSE(same(bad.logits, expected_));
@@ -215,7 +241,7 @@ TEST_F(BadImage, TheModelFileChangedInPlace) {
   ASSERT_TRUE(made.ok());
   ASSERT_TRUE(run(model, options_for(folder_.path)).from_image);
   fs::last_write_time(model, fs::last_write_time(model) + std::chrono::seconds(2));
-  const Run changed = run(model, options_for(folder_.path));
+  const Outcome changed = run(model, options_for(folder_.path));
   EXPECT_FALSE(changed.from_image);
   EXPECT_NE(changed.warnings.find("has changed"), std::string::npos) << changed.warnings;
   EXPECT_TRUE(run(model, options_for(folder_.path)).from_image);
@@ -266,7 +292,7 @@ TEST_F(BadImage, AFullDiskLosesNothing) {
 TEST_F(BadImage, AFolderThatCannotBeWrittenIsOneWarning) {
   const std::string blocked = folder_.path + "/file/images";
   std::ofstream(folder_.path + "/file") << "in the way";
-  const Run blocked_run = run(model_, options_for(blocked));
+  const Outcome blocked_run = run(model_, options_for(blocked));
   EXPECT_TRUE(same(blocked_run.logits, expected_));
   EXPECT_FALSE(blocked_run.from_image);
   EXPECT_NE(blocked_run.warnings.find(blocked), std::string::npos) << blocked_run.warnings;
