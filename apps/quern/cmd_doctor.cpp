@@ -80,7 +80,8 @@ std::string as_json(const Findings& f) {
   j["gpus"] = f.gpus;
   j["images"] = nlohmann::ordered_json::array();
   for (const engine::ImageStatus& image : f.images)
-    j["images"].push_back({{"path", image.path}, {"bytes", image.bytes}, {"model", image.model}, {"why_not", image.why_not}});
+    j["images"].push_back(
+        {{"path", image.path}, {"bytes", image.bytes}, {"model", image.model}, {"why_not", image.why_not}});
   return j.dump(2) + "\n";
 }
 

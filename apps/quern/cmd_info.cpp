@@ -118,7 +118,8 @@ std::string as_json(const file::GgufFile& file, const Images& images, bool full)
   j["bytes"] = file.bytes();
   j["alignment"] = file.alignment();
   j["images"] = Json::array();
-  for (const engine::PreparedImage& image : images) j["images"].push_back({{"path", image.path}, {"bytes", image.bytes}});
+  for (const engine::PreparedImage& image : images)
+    j["images"].push_back({{"path", image.path}, {"bytes", image.bytes}});
   for (const SupportRow& row : check_support(file))
     j["support"].push_back({{"part", row.part}, {"name", row.name}, {"ok", row.ok}, {"why_not", row.why_not}});
   j["metadata"] = Json::object();

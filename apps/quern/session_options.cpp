@@ -23,7 +23,8 @@ engine::EngineOptions engine_options(const Context& context) {
   out.n_chunk = static_cast<int>(o.integer("chunk"));
   out.isa = o.text("isa");
   out.no_fuse = o.texts("no-fuse");
-  if (o.text("image") == "auto") out.image_dir = image_directory(o.text("cache"));
+  if (o.text("image") != "off") out.image_dir = image_directory(o.text("cache"));
+  out.image_mode = o.text("image") == "map" ? engine::ImageMode::map : engine::ImageMode::automatic;
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/topology.h"
 #include "engine/state.h"
+#include "exec/image_memory.h"
 
 namespace quern::engine {
 namespace {
@@ -64,6 +65,16 @@ std::vector<std::string> image_paths(const std::string& folder) {
   return paths;
 }
 
+Result<void> adopt_image(Engine::State& s, const EngineOptions& options, exec::Image image,
+                         const std::vector<plan::PackRequest>& requests) {
+  if (options.image_mode == ImageMode::map || !exec::copy_fits(image.bytes(), exec::available_memory())) {
+    s.weights = exec::WeightStore::map(std::move(image), requests);
+    return {};
+  }
+  QUERN_TRY(s.weights, exec::WeightStore::copy(std::move(image), requests, *s.team, options.progress));
+  return {};
+}
+
 ImageStatus status_of(const std::string& path, const EngineOptions& options) {
   ImageStatus status{path, 0, "", ""};
   std::error_code ignored;
@@ -90,20 +101,21 @@ ImageStatus status_of(const std::string& path, const EngineOptions& options) {
 
 Result<void> load_weights(Engine::State& s, const EngineOptions& options, uint32_t isa_mask) {
   const std::vector<plan::PackRequest> requests = plan::pack_requests(*s.model, isa_mask);
-  bool use_image = !options.image_dir.empty() && options.image_mode == ImageMode::automatic && !requests.empty();
+  bool use_image = !options.image_dir.empty() && options.image_mode != ImageMode::off && !requests.empty();
   exec::ImageKey key;
   std::string path;
   if (use_image) {
     auto found = exec::image_key(s.file, requests);
     use_image = found.ok();
-    if (found.ok()) key = *std::move(found);
-    else log_warning(found.error().message + " (no prepared image is used)");
+    if (found.ok())
+      key = *std::move(found);
+    else
+      log_warning(found.error().message + " (no prepared image is used)");
   }
   if (use_image) {
     path = image_path(options, key);
     if (auto image = open_good(path, s.file, key, requests)) {
-      s.weights = exec::WeightStore::map(std::move(*image), requests, *s.team, options.progress);
-      return {};
+      return adopt_image(s, options, std::move(*image), requests);
     }
   }
   const model::Weight* embd = s.model->globals.get(model::Role::token_embd);

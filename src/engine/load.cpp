@@ -128,6 +128,9 @@ Isa Engine::isa() const {
 bool Engine::weights_from_image() const {
   return state_->weights->from_image();
 }
+bool Engine::weights_mapped() const {
+  return state_->weights->is_mapped();
+}
 void Engine::wait_for_image() {
   if (state_->image_saver != nullptr) state_->image_saver->wait();
 }

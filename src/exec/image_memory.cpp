@@ -3,65 +3,26 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
-#include <string_view>
 
-#include "base/file_io.h"
 #include "base/topology.h"
 
 namespace quern::exec {
 namespace {
 
 constexpr size_t kStep = size_t{8} << 20;  // copied by one thread between two reports
-constexpr double kEnoughHuge = 0.8;
-constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, newer than some C libraries
-
-// The number after "name:" in a line of smaps, in kB.
-bool read_field(std::string_view line, std::string_view name, uint64_t& kb) {
-  if (!line.starts_with(name)) return false;
-  const size_t digit = line.find_first_of("0123456789");
-  return digit != std::string_view::npos &&
-         std::from_chars(line.data() + digit, line.data() + line.size(), kb).ec == std::errc{};
-}
-
-// "7f31d8c00000-7f32025a3000 r--p ...": true and the addresses where the line begins a mapping.
-bool read_range(std::string_view line, uint64_t& begin, uint64_t& end) {
-  const char* last = line.data() + line.size();
-  const auto first = std::from_chars(line.data(), last, begin, 16);
-  if (first.ec != std::errc{} || first.ptr == last || *first.ptr != '-') return false;
-  const auto second = std::from_chars(first.ptr + 1, last, end, 16);
-  return second.ec == std::errc{} && second.ptr != last && *second.ptr == ' ';
-}
+constexpr int kPopulateRead = 22;          // MADV_POPULATE_READ, newer than some C libraries
 
 }  // namespace
 
-double huge_share(std::span<const std::byte> mapping, const std::string& smaps) {
-  const auto from = reinterpret_cast<uint64_t>(mapping.data()), to = from + mapping.size();
-  uint64_t resident = 0, huge = 0;
-  bool inside = false;
-  for (size_t at = 0; at < smaps.size();) {
-    const size_t stop = std::min(smaps.find('\n', at), smaps.size());
-    const std::string_view line(smaps.data() + at, stop - at);
-    at = stop + 1;
-    uint64_t begin = 0, end = 0, kb = 0;
-    if (read_range(line, begin, end)) {
-      inside = begin < to && end > from;
-    } else if (inside && read_field(line, "Rss:", kb)) {
-      resident += kb;
-    } else if (inside && read_field(line, "FilePmdMapped:", kb)) {
-      huge += kb;
-    }
-  }
-  return resident > 0 ? static_cast<double>(huge) / static_cast<double>(resident) : 0;
+bool copy_fits(uint64_t bytes, uint64_t available) {
+  return bytes <= available / 4 * 3;
 }
 
-bool wants_copy(std::span<const std::byte> mapping) {
-  const auto smaps = read_file("/proc/self/smaps");
-  if (smaps.ok() && huge_share(mapping, *smaps) >= kEnoughHuge) return false;
-  uint64_t room = read_memory("").available;
-  if (const auto limit = read_cgroup_limits("").memory_bytes) room = std::min(room, *limit);
-  return mapping.size() <= room / 4 * 3;
+uint64_t available_memory() {
+  const uint64_t machine = read_memory("").available;
+  const auto limit = read_cgroup_limits("").memory_bytes;
+  return limit ? std::min(machine, *limit) : machine;
 }
 
 Result<Buffer> copy_mapping(std::span<const std::byte> mapping, Team& team,

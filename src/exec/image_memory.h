@@ -1,23 +1,19 @@
-// Where the bytes of a mapped image are read from while computing: the mapping itself where the kernel backs it with
-// huge pages, else a copy in memory that has them. A pass over a mapping in 4 KB pages is a tenth slower.
+// A mapped image copied into memory with huge pages, from which kernels read faster than from a mapping: 7 % on a large
+// model where the mapping has small pages, 1 % where the file system backs it with huge ones (docs/PERFORMANCE.md).
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <span>
-#include <string>
 
 #include "base/arena.h"
 #include "base/team.h"
 
 namespace quern::exec {
 
-// What share of the mapping's resident bytes lies in huge pages, from 0 to 1. `smaps`: the text of /proc/self/smaps.
-// 0 where it says nothing about the mapping.
-double huge_share(std::span<const std::byte> mapping, const std::string& smaps);
-
-// Whether the mapping should be copied: its pages are small, and the machine has the memory.
-bool wants_copy(std::span<const std::byte> mapping);
+// Whether a copy of so many bytes leaves the machine (or the cgroup) a quarter of the memory that is available now.
+bool copy_fits(uint64_t bytes, uint64_t available);
+uint64_t available_memory();
 
 // A copy, made by the team. Pages of the mapping are let go as they are copied. The function may be empty.
 Result<Buffer> copy_mapping(std::span<const std::byte> mapping, Team& team,

@@ -27,7 +27,7 @@ constexpr size_t kBlockBytes = size_t{4} << 20;
 constexpr size_t kInFlight = 8 * kBlockBytes;  // handed to the kernel and not yet on disk
 constexpr const char* kTemporaryMark = ".quern.tmp";
 constexpr size_t kNameTail = 16 + std::string_view(".quern").size();  // of an image's name, after the prefix
-constexpr std::chrono::milliseconds kGrace{1000};  // that the end of an engine waits for its image
+constexpr std::chrono::milliseconds kGrace{5000};                     // that the end of an engine waits for its image
 
 // While it lives, a write beyond the process's file size limit is an error (EFBIG) and not a signal that ends it.
 class NoFileSizeSignal {
@@ -224,9 +224,9 @@ void ImageWriter::remove_replaced() const {
     const auto image = Image::open(it->path().string());
     if (!image.ok() && image.error().status != Status::unsupported && image.error().status != Status::invalid_file)
       continue;
-    const bool old = !image.ok() || (image->source() == key_.source && (image->header().flavour == key_.flavour ||
-                                                                       image->header().source_mtime_ns !=
-                                                                           key_.source_mtime_ns));
+    const bool old =
+        !image.ok() || (image->source() == key_.source && (image->header().flavour == key_.flavour ||
+                                                           image->header().source_mtime_ns != key_.source_mtime_ns));
     if (old) replaced.push_back(it->path().string());
   }
   for (const std::string& path : replaced) {
@@ -305,11 +305,7 @@ void ImageSaver::wait() {
 void ImageSaver::work() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);  // on Linux: of this thread only
   const Result<void> saved = save();
-  if (!saved.ok()) {
-    const bool given_up = saved.error().status == Status::cancelled;
-    log(given_up ? LogLevel::info : LogLevel::warning,
-        saved.error().message + " (no prepared image; the next start packs the weights anew)");
-  }
+  if (!saved.ok()) log_warning(saved.error().message + " (no prepared image; the next start packs the weights anew)");
   const std::lock_guard lock(mutex_);
   done_ = true;
   ended_.notify_all();

@@ -48,8 +48,8 @@ class ImageWriter {
   ImageKey key_;
   ImageTable table_;
   size_t n_done_ = 0;
-  Buffer head_;           // the file's first bytes, whole blocks; written last, when header and table are known
-  Buffer block_;          // of the bytes behind them, those not yet written
+  Buffer head_;            // the file's first bytes, whole blocks; written last, when header and table are known
+  Buffer block_;           // of the bytes behind them, those not yet written
   uint64_t position_ = 0;  // in the file, of the next byte
   int fd_ = -1;
 };
@@ -73,7 +73,7 @@ class ImageSaver {
   // process (or engine) writes the same image already, nothing is done.
   ImageSaver(std::string path, const file::GgufFile& file, ImageKey key, std::vector<plan::PackRequest> requests,
              const WeightStore& weights);
-  // Waits a moment for the end, so that short runs get their image too; gives up then, leaving no file.
+  // Waits some seconds for the end, so that short runs get their image too; gives up then, with a warning and no file.
   ~ImageSaver();
   ImageSaver(const ImageSaver&) = delete;
   ImageSaver& operator=(const ImageSaver&) = delete;

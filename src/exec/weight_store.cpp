@@ -29,22 +29,27 @@ Result<std::unique_ptr<WeightStore>> WeightStore::pack(const std::vector<plan::P
   return store;
 }
 
-std::unique_ptr<WeightStore> WeightStore::map(Image image, const std::vector<plan::PackRequest>& requests, Team& team,
-                                              const PackProgress& progress) {
+// base: the image's bytes, or a copy of them in memory_.
+void WeightStore::adopt(Image image, const std::vector<plan::PackRequest>& requests, const std::byte* base) {
   QUERN_CHECK(image.entries().size() == requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    packed_[{requests[i].weight->data, requests[i].layout}] = base + image.entries()[i].offset;
+  }
+  image_ = std::move(image);
+}
+
+std::unique_ptr<WeightStore> WeightStore::map(Image image, const std::vector<plan::PackRequest>& requests) {
   auto store = std::make_unique<WeightStore>();
   const std::byte* base = image.file().data();
-  if (wants_copy(image.file())) {
-    auto copy = copy_mapping(image.file(), team, progress);
-    if (copy.ok()) {  // where there is no memory for one, the mapping does
-      store->memory_ = *std::move(copy);
-      base = store->memory_.data();
-    }
-  }
-  for (size_t i = 0; i < requests.size(); ++i) {
-    store->packed_[{requests[i].weight->data, requests[i].layout}] = base + image.entries()[i].offset;
-  }
-  store->image_ = std::move(image);
+  store->adopt(std::move(image), requests, base);
+  return store;
+}
+
+Result<std::unique_ptr<WeightStore>> WeightStore::copy(Image image, const std::vector<plan::PackRequest>& requests,
+                                                       Team& team, const PackProgress& progress) {
+  auto store = std::make_unique<WeightStore>();
+  QUERN_TRY(store->memory_, copy_mapping(image.file(), team, progress));
+  store->adopt(std::move(image), requests, store->memory_.data());
   return store;
 }
 

@@ -22,16 +22,19 @@ class WeightStore : public plan::PackedWeights {
   // Packs all requests into memory. The functions may be empty.
   static Result<std::unique_ptr<WeightStore>> pack(const std::vector<plan::PackRequest>& requests, Team& team,
                                                    const PackProgress& progress, const SourceDone& source_done);
-  // The planes of an image that serves these requests (Image::check_serves): as they are mapped, or a copy of them where
-  // that is faster to read (image_memory.h).
-  static std::unique_ptr<WeightStore> map(Image image, const std::vector<plan::PackRequest>& requests, Team& team,
-                                          const PackProgress& progress);
+  // The planes of an image that serves these requests (Image::check_serves): as they are mapped.
+  static std::unique_ptr<WeightStore> map(Image image, const std::vector<plan::PackRequest>& requests);
+  // The same, copied into memory, from which they are read faster.
+  static Result<std::unique_ptr<WeightStore>> copy(Image image, const std::vector<plan::PackRequest>& requests,
+                                                   Team& team, const PackProgress& progress);
 
   const std::byte* find(const model::Weight& weight, kernels::Layout layout) const override;
   bool from_image() const { return !image_.entries().empty(); }
   bool is_mapped() const { return from_image() && memory_.size() == 0; }
 
  private:
+  void adopt(Image image, const std::vector<plan::PackRequest>& requests, const std::byte* base);
+
   Buffer memory_;
   Image image_;
   std::map<std::pair<const std::byte*, kernels::Layout>, const std::byte*> packed_;

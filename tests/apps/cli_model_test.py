@@ -126,6 +126,7 @@ class Convert(Program):
         mapped = self.answer()
         self.assertEqual(mapped.stdout, without)
         self.assertNotIn("warning", mapped.stderr)
+        self.assertEqual(self.answer("--image", "map").stdout, without)
 
     def test_convert_list_verify_clean(self):
         path = self.out("convert", "-m", tiny_model("llama-q-q4_1")).strip()

@@ -43,7 +43,7 @@ EngineOptions options_for(const std::string& image_dir) {
 
 struct Outcome {
   std::vector<float> logits;
-  bool from_image = false;
+  bool from_image = false, mapped = false;
   std::string warnings;
 };
 
@@ -57,6 +57,7 @@ Outcome run(const std::string& model, const EngineOptions& options) {
       ADD_FAILURE() << engine.error().message;
     } else {
       result.from_image = (*engine)->weights_from_image();
+      result.mapped = (*engine)->weights_mapped();
       auto session = (*engine)->new_session();
       const auto done = (*session)->logits_of_all(tokens, [&](int, int, std::span<const float> rows) -> Result<void> {
         result.logits.insert(result.logits.end(), rows.begin(), rows.end());
@@ -96,6 +97,12 @@ TEST(Image, EveryModelSaysTheSameWithAndWithout) {
     EXPECT_EQ(second.warnings, without.warnings);
     EXPECT_EQ(folder.files().size(), made ? 1U : 0U);
     with_image += made ? 1 : 0;
+    EngineOptions map = options_for(folder.path);
+    map.image_mode = ImageMode::map;
+    const Outcome mapped = run(model, map);
+    EXPECT_TRUE(same(without.logits, mapped.logits));
+    EXPECT_EQ(mapped.mapped, made);
+    EXPECT_FALSE(second.mapped);
     EngineOptions off = options_for(folder.path);
     off.image_mode = ImageMode::off;
     EXPECT_FALSE(run(model, off).from_image);
@@ -315,8 +322,10 @@ TEST_F(BadImage, TwoAtOnce) {
 
 // An engine keeps its mapping while its image is deleted and made anew.
 TEST_F(BadImage, DeletedUnderARunningEngine) {
-  const auto engine = Engine::load(model_, options_for(folder_.path));
-  ASSERT_TRUE(engine.ok() && (*engine)->weights_from_image());
+  EngineOptions options = options_for(folder_.path);
+  options.image_mode = ImageMode::map;
+  const auto engine = Engine::load(model_, options);
+  ASSERT_TRUE(engine.ok() && (*engine)->weights_mapped());
   ASSERT_TRUE(remove_image(image_).ok());
   auto session = (*engine)->new_session();
   std::vector<float> logits;

@@ -116,11 +116,16 @@ TEST_F(ImageTest, WhatIsWrittenIsReadBack) {
     EXPECT_EQ(std::memcmp(plane.data(), (*packed)->find(*requests_[i].weight, requests_[i].layout), plane.size()), 0);
     EXPECT_EQ(image->name(i), requests_[i].weight->name);
   }
-  const auto mapped = WeightStore::map(std::move(*image), requests_, team_, {});
-  EXPECT_TRUE(mapped->from_image());
+  const auto copied = WeightStore::copy(Image::open(path_).value(), requests_, team_, {});
+  ASSERT_TRUE(copied.ok());
+  const auto mapped = WeightStore::map(std::move(*image), requests_);
+  EXPECT_TRUE(mapped->from_image() && mapped->is_mapped());
+  EXPECT_TRUE((*copied)->from_image() && !(*copied)->is_mapped());
   EXPECT_FALSE((*packed)->from_image());
-  for (const auto& r : requests_)
+  for (const auto& r : requests_) {
     EXPECT_EQ(std::memcmp(mapped->find(*r.weight, r.layout), (*packed)->find(*r.weight, r.layout), r.bytes), 0);
+    EXPECT_EQ(std::memcmp((*copied)->find(*r.weight, r.layout), (*packed)->find(*r.weight, r.layout), r.bytes), 0);
+  }
 }
 
 TEST_F(ImageTest, EveryByteOfHeaderAndTableCounts) {
@@ -374,24 +379,12 @@ TEST_F(ImageTest, SaverWritesWhatTheForegroundWrites) {
   EXPECT_EQ(n_files(), 1U);
 }
 
-TEST(ImageMemory, HugeShareIsThatOfTheMapping) {
-  const auto* data = reinterpret_cast<const std::byte*>(uint64_t{0x7f31d8c00000});
-  const std::span<const std::byte> mapping(data, 0x400000);
-  const auto share = [&](const std::string& rss, const std::string& huge) {
-    return huge_share(mapping,
-                      "7f31d8000000-7f31d8c00000 r--p 00000000 fe:00 1   /a\nRss:  8192 kB\nFilePmdMapped:  8192 kB\n"
-                      "7f31d8c00000-7f31d9000000 r--p 00000000 fe:00 2   /b (deleted)\nSize:  4096 kB\nRss:   " +
-                          rss + " kB\nShmemPmdMapped: 4096 kB\nFilePmdMapped:   " + huge +
-                          " kB\nVmFlags: rd mr\n"
-                          "7f31d9000000-7f31d9001000 r--p 00000000 fe:00 1   /a\nRss:  4 kB\nFilePmdMapped:  4 kB\n");
-  };
-  EXPECT_EQ(share("4096", "4096"), 1.0);
-  EXPECT_EQ(share("4096", "1024"), 0.25);
-  EXPECT_EQ(share("4096", "0"), 0.0);
-  EXPECT_EQ(share("0", "0"), 0.0) << "nothing is resident yet";
-  EXPECT_EQ(huge_share(mapping, ""), 0.0);
-  EXPECT_EQ(huge_share(mapping, "7f31d8c00000-7f31d9000000 r--p\nRss:"), 0.0);
-  EXPECT_EQ(huge_share(mapping, "7f31d8c00000-7f31d9000000 r--p\nRss: 4 kB\nFilePmdMapped: kB"), 0.0);
+TEST(ImageMemory, CopyLeavesAQuarter) {
+  EXPECT_TRUE(copy_fits(3000, 4000));
+  EXPECT_FALSE(copy_fits(3001, 4000));
+  EXPECT_FALSE(copy_fits(1, 0));
+  EXPECT_FALSE(copy_fits(UINT64_MAX, UINT64_MAX));
+  EXPECT_GT(available_memory(), 0U);
 }
 
 TEST(ImageMemory, CopyIsTheSame) {
