@@ -196,6 +196,15 @@ class Convert(Program):
         self.assertEqual((found["path"], found["bytes"], found["why_not"]), (path, size, ""))
         self.assertRegex(self.out("doctor"), r"\nimages +1 prepared, ")
 
+    def test_a_model_that_is_removed_takes_its_image_along(self):
+        model = self.json("models", "list", "--json")[0]
+        Path(model["path"]).write_bytes(Path(tiny_model("llama-q-q4_1")).read_bytes())
+        other = self.out("convert", "-m", tiny_model("llama-q-q4_0")).strip()
+        self.out("convert", "-m", model["path"])
+        self.assertEqual(len(self.images()), 2)
+        self.out("models", "remove", model["name"])
+        self.assertEqual([str(p) for p in self.images()], [other])
+
     def test_a_writer_that_was_killed_leaves_nothing_that_counts(self):
         process = subprocess.Popen([QUERN, "convert", "-m", tiny_model("llama-q-q4_1")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)
         process.kill()
