@@ -1,4 +1,4 @@
-// The prepared image (.quern): the packed matrices of one model file, written once (image_writer.h), mapped ever after.
+// The prepared image (.quern): the packed matrices of one model file, written once (image_writer.h), read ever after.
 // It is a cache: safe to delete, made again rather than migrated.
 //
 //   page 0    ImageHeader

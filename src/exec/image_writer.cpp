@@ -70,6 +70,7 @@ Result<ImageWriter> ImageWriter::create(const std::string& path, const file::Ggu
   writer.position_ = kImagePage + writer.table_.table_bytes();
   QUERN_TRY(writer.head_, Buffer::allocate(align_up(writer.position_, kBlockBytes), "the head of an image"));
   QUERN_TRY(writer.block_, Buffer::allocate(kBlockBytes, "a block of an image"));
+  writer.remove_replaced();
   QUERN_TRY_VOID(writer.create_temporary());
   const NoFileSizeSignal quiet;
   if (!reserve(writer.fd_, writer.table_.file_bytes)) return writer.os_error("write");
@@ -205,7 +206,6 @@ Result<void> ImageWriter::commit() {
   if (::fsync(fd_) != 0) return os_error("write");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return os_error("rename into place");
   ::close(std::exchange(fd_, -1));
-  remove_replaced();
   return {};
 }
 

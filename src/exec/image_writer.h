@@ -17,8 +17,9 @@ namespace quern::exec {
 
 class ImageWriter {
  public:
-  // Creates the folder where absent, and reserves the whole file's space, so that a disk too small is noticed first.
-  // Every error of this class is io_error or cancelled, in one line that names the file.
+  // Creates the folder where absent, deletes the images that this one replaces (older ones of the same model file;
+  // nobody uses them, and their space may be needed), and reserves the whole file's space, so that a disk too small is
+  // noticed first. Every error of this class is io_error or cancelled, in one line that names the file.
   static Result<ImageWriter> create(const std::string& path, const file::GgufFile& file, const ImageKey& key,
                                     std::span<const plan::PackRequest> requests);
   ImageWriter(ImageWriter&& other) noexcept;
@@ -29,7 +30,7 @@ class ImageWriter {
   // is how much is written at once, at multiples of it: file systems that can then keep the file in huge pages, from
   // which kernels read faster when it is mapped.
   Result<void> append(std::span<const std::byte> plane, const std::atomic<bool>* stop = nullptr);
-  // Requires a plane for each request. Images that this one replaces are deleted: older ones of the same model file.
+  // Requires a plane for each request.
   Result<void> commit();
   uint64_t file_bytes() const { return table_.file_bytes; }
 
