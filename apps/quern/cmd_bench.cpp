@@ -196,6 +196,7 @@ Result<void> bench(const Context& context, const std::vector<Test>& tests) {
     options.n_threads = static_cast<int>(n_threads);
     options.n_ctx = most;
     QUERN_TRY(const auto engine, load_engine(context, options));
+    engine->wait_for_image();  // nothing else runs while measuring
     for (const Test& test : tests) {
       QUERN_TRY(const Measured measured, measure(*engine, test, context.options));
       printer.add(to_json(*engine, measured, context.options));

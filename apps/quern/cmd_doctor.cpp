@@ -6,10 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/quern/command.h"
 #include "apps/quern/machine.h"
+#include "apps/quern/session_options.h"
 #include "apps/quern/version.h"
 #include "base/progress.h"
+#include "engine/images.h"
 
 namespace quern::apps {
 namespace {
@@ -21,6 +22,8 @@ struct Findings {
   bool forced = false;
   Topology topology;
   std::vector<std::string> gpus;
+  std::string image_folder;
+  std::vector<engine::ImageStatus> images;
 };
 
 std::vector<int> usable_cpus(const Topology& topology) {
@@ -75,6 +78,10 @@ std::string as_json(const Findings& f) {
   for (const CacheLevel& cache : t.caches)
     j["caches"].push_back({{"name", cache.name}, {"bytes", cache.bytes}, {"count", cache.count}});
   j["gpus"] = f.gpus;
+  j["images"] = nlohmann::ordered_json::array();
+  for (const engine::ImageStatus& image : f.images)
+    j["images"].push_back(
+        {{"path", image.path}, {"bytes", image.bytes}, {"model", image.model}, {"why_not", image.why_not}});
   return j.dump(2) + "\n";
 }
 
@@ -86,6 +93,18 @@ std::string kinds_text(const Topology& t) {
                         kind.name.empty() ? fmt::format("of kind {}", kind.efficiency) : kind.name);
   }
   return text + ")";
+}
+
+std::string images_text(const Findings& f) {
+  if (f.image_folder.empty()) return "no folder for prepared images";
+  uint64_t bytes = 0, unusable = 0;
+  for (const engine::ImageStatus& image : f.images) {
+    bytes += image.bytes;
+    unusable += image.why_not.empty() ? 0 : 1;
+  }
+  return fmt::format("{} prepared, {}{} in {}", f.images.size(), human_bytes(bytes),
+                     unusable > 0 ? fmt::format(", {} of them unusable (quern convert --list)", unusable) : "",
+                     f.image_folder);
 }
 
 std::string as_text(const Findings& f) {
@@ -113,6 +132,7 @@ std::string as_text(const Findings& f) {
     caches += fmt::format("{}{} {} x{}", caches.empty() ? "" : ", ", cache.name, human_bytes(cache.bytes), cache.count);
   row("caches", caches.empty() ? "unknown" : caches);
   row("gpu", f.gpus.empty() ? "none" : fmt::format("{}", fmt::join(f.gpus, ", ")));
+  row("images", images_text(f));
   return text;
 }
 
@@ -137,6 +157,11 @@ int run_doctor(Context& context) {
   if (!topology.ok()) return context.fail(topology.error());
   f.topology = *std::move(topology);
   f.gpus = find_gpus("");
+  f.image_folder = image_directory(context.options.text("cache"));
+  engine::EngineOptions options;
+  options.isa = isa;
+  options.image_dir = f.image_folder;
+  if (!f.image_folder.empty()) f.images = engine::list_images(options);
   context.out.write(context.options.flag("json") ? as_json(f) : as_text(f));
   return 0;
 }

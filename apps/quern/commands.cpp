@@ -39,8 +39,19 @@ constexpr Command kCommands[] = {
      "  quern plan model.gguf\n"
      "  quern plan model.gguf --no-fuse all --isa generic\n",
      1, run_plan},
+    {"convert", "[FILE]", "prepare a model's weights ahead of its first run, and manage what is prepared",
+     "The first run of a model packs its weights for this processor's kernels and keeps the result in the cache "
+     "folder,\n"
+     "where later runs read it (--image off: not). This command does that without a run, with little memory, and "
+     "prints\n"
+     "the path of the prepared image. Images can be deleted at any time; they are made again when wanted.\n\n"
+     "  quern convert -m model.gguf\n"
+     "  quern convert --list\n"
+     "  quern convert --verify\n"
+     "  quern convert --clean\n",
+     1, run_convert},
     {"doctor", "", "what this machine offers and what Quern makes of it",
-     "Processor features and the kernels chosen, cores, quota, memory, caches, GPU.\n\n"
+     "Processor features and the kernels chosen, cores, quota, memory, caches, GPU, prepared images.\n\n"
      "  quern doctor\n"
      "  quern doctor --json | jq .threads\n",
      0, run_doctor},

@@ -9,7 +9,7 @@ constexpr OptionType kFlag = OptionType::flag, kInteger = OptionType::integer, k
 
 #define QUERN_GENERATING "run chat"
 #define QUERN_EVALUATING "run chat plan logits bench eval"
-#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench eval"
+#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench eval convert"
 
 // clang-format off
 // commands, name, letter, type, placeholder, default, min, max, choices, environment, repeats, help
@@ -31,14 +31,20 @@ constexpr OptionRow kRows[] = {
     {QUERN_GENERATING, "raw", "", kFlag, "", "", 0, 0, "", "", false, "no chat template: continue the text as it is; control tokens in it are recognised"},
     {"run chat logits", "ctx", "c", kInteger, "N", "0", 0, 16777216, "", "QUERN_CTX", false, "positions to make room for; 0: the model's own number, at most 8192"},
     {"eval", "ctx", "c", kInteger, "N", "512", 8, 16777216, "", "", false, "tokens of one window"},
-    {"run chat plan logits eval", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
+    {"run chat plan logits eval convert", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
      "threads; 0: one per usable physical core, within the cgroup's quota"},
     {"bench", "threads", "t", kIntegers, "N,..", "0", 0, 4096, "", "QUERN_THREADS", false,
      "thread counts to measure; 0: one per usable physical core, within the cgroup's quota"},
     {QUERN_EVALUATING, "chunk", "", kInteger, "N", "512", 1, 65536, "", "", false, "prompt tokens to evaluate at once; any number gives the same bits"},
-    {QUERN_EVALUATING " doctor", "isa", "", kChoice, "NAME", "auto", 0, 0, "auto|generic|avx2|avx512|neon", "QUERN_ISA", false,
+    {QUERN_EVALUATING " convert doctor", "isa", "", kChoice, "NAME", "auto", 0, 0, "auto|generic|avx2|avx512|neon", "QUERN_ISA", false,
      "the instruction set of the kernels; auto: the best of this processor"},
     {QUERN_EVALUATING, "no-fuse", "", kText, "NAME", "", 0, 0, "", "QUERN_NO_FUSE", true, "leave out the fusion NAME (quern plan lists them); all: every one"},
+    {QUERN_EVALUATING, "image", "", kChoice, "MODE", "auto", 0, 0, "auto|map|off", "QUERN_IMAGE", false,
+     "packed weights: auto keeps them in the cache folder and reads them from there; map, and does not copy them into memory; off packs at each start"},
+    {"convert", "list", "", kFlag, "", "", 0, 0, "", "", false, "list the prepared images: size, state, model"},
+    {"convert", "verify", "", kFlag, "", "", 0, 0, "", "", false, "check every byte of the prepared images against its checksum"},
+    {"convert", "clean", "", kFlag, "", "", 0, 0, "", "", false, "delete prepared images that no model file wants any more, and unfinished ones"},
+    {"convert", "all", "", kFlag, "", "", 0, 0, "", "", false, "with --clean: delete every prepared image"},
     {"tokenize", "detokenize", "", kFlag, "", "", 0, 0, "", "", false, "the other way: ids (JSON list, or numbers with commas or spaces) to text"},
     {"tokenize", "special", "", kFlag, "", "", 0, 0, "", "", false, "recognise control tokens in the text, and add those that the model wants around it"},
     {"logits", "tokens", "", kText, "IDS", "", 0, 0, "", "", false, "token ids: 1,2,3 or @FILE.json (a list) or @FILE.npy (integers)"},
@@ -55,8 +61,8 @@ constexpr OptionRow kRows[] = {
     {"eval", "against-logits", "", kText, "FILE", "", 0, 0, "", "", false, "compare with logits that --save-logits wrote"},
     {"info doctor models eval", "json", "", kFlag, "", "", 0, 0, "", "", false, "print JSON"},
     {"info", "full", "", kFlag, "", "", 0, 0, "", "", false, "print long metadata arrays and strings in full"},
-    {QUERN_WITH_MODEL " models", "cache", "", kText, "FOLDER", "", 0, 0, "", "QUERN_CACHE", false,
-     "where models and the chat's history are kept; else XDG_CACHE_HOME/quern, else ~/.cache/quern"},
+    {QUERN_WITH_MODEL " models doctor", "cache", "", kText, "FOLDER", "", 0, 0, "", "QUERN_CACHE", false,
+     "where models, prepared images and the chat's history are kept; else XDG_CACHE_HOME/quern, else ~/.cache/quern"},
     {QUERN_WITH_MODEL " models", "verbose", "v", kFlag, "", "", 0, 0, "", "", false, "say more on standard error"},
     {"help", "markdown", "", kFlag, "", "", 0, 0, "", "", false, "print docs/OPTIONS.md"},
 };

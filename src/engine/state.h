@@ -6,6 +6,7 @@
 
 #include "base/team.h"
 #include "engine/engine.h"
+#include "exec/image_writer.h"
 #include "exec/kv.h"
 #include "exec/runner.h"
 #include "exec/weight_store.h"
@@ -35,6 +36,7 @@ struct Engine::State {
   plan::Plan decode, few, prefill, all;  // 1 row; up to 8; a chunk, last row's logits; a few rows, all logits
   std::optional<exec::Runner> runner;
   std::unique_ptr<exec::KvPool> kv_pool;
+  std::unique_ptr<exec::ImageSaver> image_saver;  // last: it ends before what it reads
 
   explicit State(file::GgufFile f) : file(std::move(f)) {}
   // The plan for a run of so many rows that wants the last row's logits or none.
@@ -42,5 +44,11 @@ struct Engine::State {
     return n_rows == 1 ? decode : n_rows <= kernels::kFewRows ? few : prefill;
   }
 };
+
+// Bits of the instruction sets whose kernels may run, and the best of them. Errors: an unknown name, or one that this
+// processor lacks.
+Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa);
+// Fills s.weights, from the prepared image or by packing (then s.image_saver writes the image). images.cpp.
+Result<void> load_weights(Engine::State& s, const EngineOptions& options, uint32_t isa_mask);
 
 }  // namespace quern::engine
