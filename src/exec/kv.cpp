@@ -1,7 +1,6 @@
 #include "exec/kv.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace quern::exec {
 
@@ -9,13 +8,12 @@ using kernels::kPagePositions;
 
 Result<std::byte*> KvPool::take(size_t kind) {
   auto& free = free_[kind];
-  const size_t bytes = layout_.kinds[kind].page_bytes;
   if (!free.empty()) {
     std::byte* page = free.back();
     free.pop_back();
-    std::memset(page, 0, bytes);  // attention multiplies unseen positions by zero: they must be finite
     return page;
   }
+  const size_t bytes = layout_.kinds[kind].page_bytes;
   QUERN_TRY(Buffer buffer, Buffer::allocate(bytes, "keys and values"));
   pages_.push_back(std::move(buffer));
   return pages_.back().data();

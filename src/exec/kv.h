@@ -10,7 +10,7 @@
 
 namespace quern::exec {
 
-// Hands out zeroed pages and takes them back. Not thread-safe: the engine's one running thread owns it.
+// Hands out pages, with whatever is in them, and takes them back. Not thread-safe: the engine's one running thread owns it.
 class KvPool {
  public:
   explicit KvPool(const plan::KvLayout& layout) : layout_(layout), free_(layout.kinds.size()) {}

@@ -12,7 +12,8 @@
 namespace quern::exec {
 
 // When things happened in a run, nanoseconds of the steady clock. Thread t's marks: [0] its begin, then one after each
-// call and one after each step's barrier, in order: 1 + calls + steps.
+// call and one after each step's barrier, in order: 1 + calls + steps. Of a step that is walked by blocks of rows, each
+// call stands there with the time of all blocks, as if one call had followed the other.
 struct RunTimes {
   std::vector<std::vector<int64_t>> marks;  // [n_threads]
 };
@@ -30,8 +31,8 @@ class Runner {
  private:
   Runner(Team& team, size_t scratch_bytes, Buffer scratch)
       : team_(&team), scratch_bytes_(scratch_bytes), scratch_(std::move(scratch)) {}
-  template <class MakeMark>
-  void walk(const plan::Plan& plan, const kernels::RunContext& ctx, const MakeMark& make_mark);
+  template <class MakeMarks>
+  void walk(const plan::Plan& plan, const kernels::RunContext& ctx, const MakeMarks& make_marks);
 
   Team* team_;
   size_t scratch_bytes_;

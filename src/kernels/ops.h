@@ -74,19 +74,25 @@ struct RunContext {
   int n_out = 0;
 };
 
+struct Range {
+  int64_t begin, end;
+};
+
 // One thread's place in the team, and memory of its own.
 struct Worker {
   int thread = 0;
   int n_threads = 1;
   std::byte* scratch = nullptr;  // at least the kernel's scratch bytes, 64-byte aligned
+  Range rows = {0, -1};          // row-wise ops: these rows only, where end >= 0; else the thread's share
 };
 
-struct Range {
-  int64_t begin, end;
-};
 // The thread's share of n units: contiguous, sizes differ by at most one.
 inline Range share(int64_t n, const Worker& w) {
   return {n * w.thread / w.n_threads, n * (w.thread + 1) / w.n_threads};
+}
+// The rows of n that a row-wise op works on in this call.
+inline Range rows_of(int64_t n, const Worker& w) {
+  return w.rows.end >= 0 ? w.rows : share(n, w);
 }
 
 inline int row_count(const RunContext& ctx, RowSet rows) {
@@ -134,8 +140,8 @@ struct QuantizeArgs {
   int n;
   ActivationFormat format;
   RowSet rows;
-  std::byte* out;  // [rows, out_stride] activation rows
-  size_t out_stride;
+  std::byte* out;     // activation rows, or tiles of them
+  size_t out_stride;  // bytes from one row (tile) to the next
 };
 
 // y[r] = residual[r] + (w x[r] + bias), residual and bias where given. Of a two-plane x, the planes' products are
@@ -147,8 +153,8 @@ struct MatmulArgs {
   const std::byte* w;     // the whole matrix in the kernel's layout; x16 is padded to whole groups of 16 rows
   int64_t n_out;          // rows of w
   int64_t n_in;           // cols of w
-  const std::byte* x;     // [rows, x_stride] in `act` format
-  size_t x_stride;        // bytes
+  const std::byte* x;     // rows, or tiles of them, in `act` format
+  size_t x_stride;        // bytes from one row (tile) to the next
   const float* bias;      // [n_out] or null
   const float* residual;  // [rows, y_stride] or null; may be y itself
   float* y;               // [rows, y_stride]

@@ -64,8 +64,9 @@ MatmulChoice choose_matmul(format::Format weight, const Shape& shape, uint32_t i
     int total = 0;
     bool complete = true;
     for (int c = 0; c < kRowClassCount; ++c) {
-      const Kernel* kernel =
-          find_kernel({Op::matmul, weight, choice.act, layout, static_cast<RowClass>(c), shape}, isa_mask);
+      const auto row_class = static_cast<RowClass>(c);
+      const ActivationFormat act = act_for(choice.act, row_class);
+      const Kernel* kernel = find_kernel({Op::matmul, weight, act, layout, row_class, shape}, isa_mask);
       complete = complete && kernel != nullptr;
       total += kernel != nullptr ? kernel->priority : 0;
     }
@@ -90,7 +91,7 @@ const char* layout_name(Layout layout) {
 }
 
 const char* act_format_name(ActivationFormat format) {
-  static constexpr const char* kNames[] = {"f32", "q8_32", "q8_256", "q8_32x2", "q8_256x2"};
+  static constexpr const char* kNames[] = {"f32", "q8_32", "q8_256", "q8_32x2", "q8_256x2", "q8_32t", "q8_256t", "q8_32x2t", "q8_256x2t"};
   return kNames[static_cast<int>(format)];
 }
 

@@ -69,11 +69,16 @@ struct Query {
 // Null only for a matmul or repack key that nobody serves.
 const Kernel* find_kernel(const Query& query, uint32_t isa_mask);
 
+// Many rows are read in tiles, few one by one.
+inline ActivationFormat act_for(ActivationFormat in_rows, RowClass row_class) {
+  return row_class == RowClass::prefill ? format::in_tiles(in_rows) : in_rows;
+}
+
 // How the weights of a format are best computed with on isa_mask: layout and activation format of the matmul kernels of
 // the highest priority that serve all row classes.
 struct MatmulChoice {
   Layout layout;
-  ActivationFormat act;
+  ActivationFormat act;  // in rows
 };
 MatmulChoice choose_matmul(format::Format weight, const Shape& shape, uint32_t isa_mask);
 

@@ -13,7 +13,8 @@ QUERN_FN lattice<i32, N> idot4(lattice<i32, N> acc, lattice<A, 4 * N> a, lattice
     return lattice<i32, N>(idot4(acc.lo, a.lo, b.lo), idot4(acc.hi, a.hi, b.hi));
   }
 }
-// As idot4, exact and cheaper on some tiers, where the caller knows: u8 a: every a <= 127; i8 a: no b is -128.
+// As idot4, exact and cheaper on some tiers, where the caller knows: u8 a: every a <= 127, or every b within -64 and
+// 64; i8 a: no b is -128.
 template <class A, int N>
 QUERN_FN lattice<i32, N> idot4_small(lattice<i32, N> acc, lattice<A, 4 * N> a, lattice<i8, 4 * N> b) {
   static_assert(sizeof(A) == 1);
@@ -116,5 +117,59 @@ QUERN_FN vec<T, 4> p_swap4(vec<T, 4> a) {
 QUERN_REDUCE(reduce_add, operator+)
 QUERN_REDUCE(reduce_max, max)
 QUERN_REDUCE(reduce_min, min)
+
+// Four reductions at once, by the same tree: lanes 4 i to 4 i + 3 are that of v[i]. (max: integers only; of floats the
+// order of the operands would matter to NaN and zeros.)
+#define QUERN_REDUCE4(name, step)                                                             \
+  template <class T>                                                                          \
+  QUERN_FN lattice<T, 4> name##_quarter(lattice<T, 4> a) {                                    \
+    using V = lattice<T, 4>;                                                                  \
+    const V b = step(a, V(p_swap8<T>(a.v)));                                                  \
+    return step(b, V(p_swap4<T>(b.v)));                                                       \
+  }                                                                                           \
+  template <class T>                                                                          \
+  QUERN_FN lattice<T, 16> name(const lattice<T, 16>* v /*[4]*/) {                             \
+    static_assert(sizeof(T) == 4);                                                            \
+    if constexpr (kNative<T, 16>) {                                                           \
+      using V = lattice<T, 16>;                                                               \
+      const V a = step(V(p_halves<T, 0>(v[0].v, v[1].v)), V(p_halves<T, 8>(v[0].v, v[1].v))); \
+      const V b = step(V(p_halves<T, 0>(v[2].v, v[3].v)), V(p_halves<T, 8>(v[2].v, v[3].v))); \
+      const V c = step(V(p_quarters<T, 0>(a.v, b.v)), V(p_quarters<T, 4>(a.v, b.v)));         \
+      const V d = step(c, V(p_swap8_all<T>(c.v)));                                            \
+      return step(d, V(p_swap4_all<T>(d.v)));                                                 \
+    } else {                                                                                  \
+      lattice<T, 4> r[4];                                                                     \
+      for (int i = 0; i < 4; ++i) {                                                           \
+        const lattice<T, 8> half = step(lower(v[i]), upper(v[i]));                            \
+        r[i] = name##_quarter<T>(step(lower(half), upper(half)));                             \
+      }                                                                                       \
+      return combine(combine(r[0], r[1]), combine(r[2], r[3]));                               \
+    }                                                                                         \
+  }
+// Lanes kFirst to kFirst + 7 of a, then of b.
+template <class T, int kFirst>
+QUERN_FN vec<T, 16> p_halves(vec<T, 16> a, vec<T, 16> b) {
+  constexpr int f = kFirst;
+  return __builtin_shufflevector(a, b, f, f + 1, f + 2, f + 3, f + 4, f + 5, f + 6, f + 7, f + 16, f + 17, f + 18,
+                                 f + 19, f + 20, f + 21, f + 22, f + 23);
+}
+// Four lanes from kFirst and from kFirst + 8 of a, then of b.
+template <class T, int kFirst>
+QUERN_FN vec<T, 16> p_quarters(vec<T, 16> a, vec<T, 16> b) {
+  constexpr int f = kFirst;
+  return __builtin_shufflevector(a, b, f, f + 1, f + 2, f + 3, f + 8, f + 9, f + 10, f + 11, f + 16, f + 17, f + 18,
+                                 f + 19, f + 24, f + 25, f + 26, f + 27);
+}
+// Within each four lanes: 2 3 0 1, and 1 0 3 2.
+template <class T>
+QUERN_FN vec<T, 16> p_swap8_all(vec<T, 16> a) {
+  return __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+}
+template <class T>
+QUERN_FN vec<T, 16> p_swap4_all(vec<T, 16> a) {
+  return __builtin_shufflevector(a, a, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+}
+QUERN_REDUCE4(reduce4_add, operator+)
+QUERN_REDUCE4(reduce4_max, max)
 
 }  // namespace quern::lattice::QUERN_ISA

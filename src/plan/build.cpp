@@ -19,8 +19,7 @@ enum class Precision : uint8_t { standard, high };
 
 class Builder {
  public:
-  Builder(const Model& model, const std::vector<kernels::KvPlace>& kv_places,
-          const std::function<ActivationFormat(const Weight&)>& act_of)
+  Builder(const Model& model, const std::vector<kernels::KvPlace>& kv_places, const ActOf& act_of)
       : model_(model), spec_(model.spec), kv_places_(kv_places), act_of_(act_of) {}
 
   Graph build() {
@@ -67,7 +66,7 @@ class Builder {
 
   // `in` as matmuls with this weight want it: quantized once per format, shared by all consumers.
   ValueId activation(ValueId in, const Weight& weight, Precision precision = Precision::standard) {
-    const ActivationFormat format = act_format(weight, precision);
+    const ActivationFormat format = act_format(weight, precision, graph_.values[static_cast<size_t>(in)].rows);
     if (format == ActivationFormat::f32) return in;
     const auto [it, fresh] = quantized_.try_emplace({in, format}, kNone);
     if (!fresh) return it->second;
@@ -82,8 +81,8 @@ class Builder {
     return out;
   }
 
-  ActivationFormat act_format(const Weight& weight, Precision precision) const {
-    const ActivationFormat format = act_of_(weight);
+  ActivationFormat act_format(const Weight& weight, Precision precision, RowSet rows) const {
+    const ActivationFormat format = act_of_(weight, rows);
     return precision == Precision::high ? format::two_planes(format) : format;
   }
 
@@ -94,7 +93,7 @@ class Builder {
     const ValueId out = value(name, weight.rows, ActivationFormat::f32, rows);
     kernels::MatmulArgs args{};
     args.format = weight.format;
-    args.act = act_format(weight, precision);
+    args.act = act_format(weight, precision, rows);
     args.n_out = weight.rows;
     args.n_in = weight.cols;
     args.y_stride = weight.rows;
@@ -207,7 +206,7 @@ class Builder {
   const Model& model_;
   const model::Spec& spec_;
   const std::vector<kernels::KvPlace>& kv_places_;
-  const std::function<ActivationFormat(const Weight&)>& act_of_;
+  const ActOf& act_of_;
   Graph graph_;
   size_t layer_ = 0;
   std::string prefix_;
@@ -217,8 +216,7 @@ class Builder {
 
 }  // namespace
 
-Graph build_graph(const Model& model, const std::vector<kernels::KvPlace>& kv_places,
-                  const std::function<ActivationFormat(const Weight&)>& act_of) {
+Graph build_graph(const Model& model, const std::vector<kernels::KvPlace>& kv_places, const ActOf& act_of) {
   return Builder(model, kv_places, act_of).build();
 }
 

@@ -23,6 +23,10 @@ kernels::Shape matmul_shape(const model::Weight& weight) {
   return {weight.rows, weight.cols};
 }
 
+int rows_of(RowSet rows, const PlanOptions& options) {
+  return rows == RowSet::tokens ? options.max_rows : options.max_outputs;
+}
+
 bool left_out(const std::vector<std::string>& no_fuse, const std::string& name) {
   return std::any_of(no_fuse.begin(), no_fuse.end(), [&](const std::string& n) { return n == "all" || n == name; });
 }
@@ -59,8 +63,8 @@ ArenaMap place_values(const Graph& graph, const Steps& steps, const PlanOptions&
   std::vector<size_t> placed;
   for (size_t v = 0; v < lives.size(); ++v) {
     if (lives[v].first < 0) continue;
-    const int rows = graph.values[v].rows == RowSet::tokens ? options.max_rows : options.max_outputs;
-    lives[v].bytes = align_up(graph.values[v].row_bytes() * static_cast<size_t>(rows), kCacheLine);
+    const int rows = rows_of(graph.values[v].rows, options);
+    lives[v].bytes = align_up(graph.values[v].bytes(rows), kCacheLine);
     size_t offset = 0;
     for (bool moved = true; moved;) {
       moved = false;
@@ -99,16 +103,16 @@ class Bind {
   void operator()(kernels::QuantizeArgs& a) const {
     a.in = f32(node_.in[0]);
     a.out = at(node_.out);
-    a.out_stride = value(node_.out).row_bytes();
+    a.out_stride = value(node_.out).stride();
   }
   void operator()(kernels::MatmulArgs& a) const {
     a.w = weights_.find(*node_.weight, layout_);
     a.x = at(node_.in[0]);
-    a.x_stride = value(node_.in[0]).row_bytes();
+    a.x_stride = value(node_.in[0]).stride();
     a.bias = node_.bias != nullptr ? node_.bias->f32() : nullptr;
     a.residual = node_.residual != kNone ? f32(node_.residual) : nullptr;
     a.y = f32(node_.out);
-    a.y_stride = static_cast<int64_t>(value(node_.out).row_bytes() / sizeof(float));
+    a.y_stride = static_cast<int64_t>(value(node_.out).stride() / sizeof(float));
   }
   void operator()(kernels::AddArgs& a) const {
     a.a = f32(node_.in[0]);
@@ -154,8 +158,8 @@ class Bind {
 
 kernels::Query query_of(const Graph& graph, const Node& node, const PlanOptions& options) {
   kernels::Query query{.op = node.op()};
-  const RowSet rows = node.out == kNone ? RowSet::tokens : graph.values[static_cast<size_t>(node.out)].rows;
-  query.row_class = class_of(rows == RowSet::tokens ? options.max_rows : options.max_outputs);
+  const RowSet rows = graph.row_set(node);
+  query.row_class = class_of(rows_of(rows, options));
   if (const auto* embed = std::get_if<kernels::EmbedArgs>(&node.args)) {
     query.weight = embed->format;
     query.shape.n_in = embed->n_dim;
@@ -175,6 +179,22 @@ kernels::Query query_of(const Graph& graph, const Node& node, const PlanOptions&
     query.shape.n_in = graph.values[static_cast<size_t>(node.out)].width;
   }
   return query;
+}
+
+// A thread's rows of all values of a row-wise step stay within so many bytes.
+constexpr size_t kBlockBytes = size_t{32} << 10;
+
+int block_rows(const Graph& graph, const std::vector<int>& nodes) {
+  std::set<ValueId> values;
+  for (const int n : nodes) {
+    const Node& node = graph.nodes[static_cast<size_t>(n)];
+    if (!is_row_wise(node.op())) return 0;
+    values.insert(node.in.begin(), node.in.end());
+    if (node.out != kNone) values.insert(node.out);
+  }
+  size_t bytes = 1;
+  for (const ValueId id : values) bytes += graph.values[static_cast<size_t>(id)].bytes(1);
+  return static_cast<int>(std::max<size_t>(1, kBlockBytes / bytes));
 }
 
 }  // namespace
@@ -223,8 +243,9 @@ KvLayout make_kv_layout(const model::Spec& spec) {
 Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights,
                      const PlanOptions& options, std::byte* arena) {
   QUERN_TRY_VOID(check_fusion_names(options.no_fuse));
-  const auto act_of = [&](const model::Weight& weight) {
-    return kernels::choose_matmul(weight.format, matmul_shape(weight), options.isa_mask).act;
+  const auto act_of = [&](const model::Weight& weight, RowSet rows) {
+    return kernels::act_for(kernels::choose_matmul(weight.format, matmul_shape(weight), options.isa_mask).act,
+                            class_of(rows_of(rows, options)));
   };
   Graph graph = build_graph(model, kv.layers, act_of);
   Steps steps;
@@ -240,6 +261,8 @@ Result<Plan> compile(const model::Model& model, const KvLayout& kv, const Packed
   plan.logits = reinterpret_cast<float*>(arena + map.offsets[static_cast<size_t>(graph.logits)]);
   for (const std::vector<int>& nodes : steps) {
     Step step;
+    step.block_rows = block_rows(graph, nodes);
+    step.rows = graph.row_set(graph.nodes[static_cast<size_t>(nodes[0])]);
     for (const int n : nodes) {
       const Node& node = graph.nodes[static_cast<size_t>(n)];
       const kernels::Query query = query_of(graph, node, options);

@@ -4,10 +4,28 @@
 #include "plan/plan.h"
 
 namespace quern::plan {
+
+bool is_row_wise(kernels::Op op) {
+  using kernels::Op;
+  switch (op) {
+    case Op::embed:
+    case Op::rope_table:
+    case Op::rms_norm:
+    case Op::quantize:
+    case Op::add:
+    case Op::head_norm:
+    case Op::rope:
+    case Op::kv_store:
+    case Op::act_mul:
+      return true;
+    default:
+      return false;
+  }
+}
+
 namespace {
 
 using kernels::Op;
-using kernels::RowSet;
 
 int uses(const Graph& graph, ValueId value) {
   int n = value == graph.logits ? 1 : 0;
@@ -48,28 +66,6 @@ void fuse_matmul_group(Graph& graph, Steps& steps) {
   }
 }
 
-// The rows a thread takes of a row-wise op are its share of the row set, the same for all of them.
-bool row_wise(const Node& node) {
-  switch (node.op()) {
-    case Op::embed:
-    case Op::rope_table:
-    case Op::rms_norm:
-    case Op::quantize:
-    case Op::add:
-    case Op::head_norm:
-    case Op::rope:
-    case Op::kv_store:
-    case Op::act_mul:
-      return true;
-    default:
-      return false;
-  }
-}
-
-RowSet row_set(const Graph& graph, const Node& node) {
-  return node.out == kNone ? RowSet::tokens : graph.values[static_cast<size_t>(node.out)].rows;
-}
-
 bool gathers(const Node& node) {
   const auto* norm = std::get_if<kernels::RmsNormArgs>(&node.args);
   return norm != nullptr && norm->gather;
@@ -80,7 +76,8 @@ void fuse_row_chain(Graph& graph, Steps& steps) {
   for (size_t s = 1; s < steps.size();) {
     const Node& node = graph.nodes[static_cast<size_t>(steps[s][0])];
     const Node& before = graph.nodes[static_cast<size_t>(steps[s - 1].back())];
-    if (!row_wise(node) || !row_wise(before) || gathers(node) || row_set(graph, node) != row_set(graph, before)) {
+    if (!is_row_wise(node.op()) || !is_row_wise(before.op()) || gathers(node) ||
+        graph.row_set(node) != graph.row_set(before)) {
       ++s;
       continue;
     }

@@ -19,7 +19,11 @@ struct Value {
   kernels::RowSet rows = kernels::RowSet::tokens;
   int64_t width = 0;  // numbers per row
   kernels::ActivationFormat format = kernels::ActivationFormat::f32;
-  size_t row_bytes() const { return format::activation_layout(format, static_cast<size_t>(width)).row_bytes; }
+  // Bytes from one row, or tile of rows, to the next; bytes of n rows.
+  size_t stride() const { return format::activation_stride(format, static_cast<size_t>(width)); }
+  size_t bytes(int n) const {
+    return format::activation_bytes(format, static_cast<size_t>(width), static_cast<size_t>(n));
+  }
 };
 
 // One op. `args` is complete but for pointers. In-place ops name their value both in `in` and as `out`.
@@ -40,13 +44,23 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   ValueId logits = kNone;
+
+  // The rows that a node works on.
+  kernels::RowSet row_set(const Node& node) const {
+    return node.out == kNone ? kernels::RowSet::tokens : values[static_cast<size_t>(node.out)].rows;
+  }
 };
+
+// Whether each row of the result depends on that row alone, and a thread takes its share of the rows.
+bool is_row_wise(kernels::Op op);
 
 // Which nodes run together: each inner list is a step. Fusions rewrite both graph and steps.
 using Steps = std::vector<std::vector<int>>;
 
-// kv_places: [n_layers]. act_of: the activation format that a matmul with this weight reads.
-Graph build_graph(const model::Model& model, const std::vector<kernels::KvPlace>& kv_places,
-                  const std::function<kernels::ActivationFormat(const model::Weight&)>& act_of);
+// The one-plane activation format in which a matmul with this weight reads rows of this set.
+using ActOf = std::function<kernels::ActivationFormat(const model::Weight&, kernels::RowSet)>;
+
+// kv_places: [n_layers].
+Graph build_graph(const model::Model& model, const std::vector<kernels::KvPlace>& kv_places, const ActOf& act_of);
 
 }  // namespace quern::plan

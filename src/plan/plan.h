@@ -32,6 +32,10 @@ struct Call {
 // Calls that every thread makes in order with no barrier between them; a barrier follows the step.
 struct Step {
   std::vector<Call> calls;
+  // Where all calls are row-wise over one set of rows: a thread takes so many rows at a time through all calls, while
+  // they are in its nearest cache. 0: each call takes the thread's whole share.
+  int block_rows = 0;
+  kernels::RowSet rows = kernels::RowSet::tokens;
 };
 
 struct PlanOptions {

@@ -23,12 +23,10 @@ class Problem {
                            disk_.data() + static_cast<size_t>(r) * row);
     }
     const auto x = random_floats(static_cast<size_t>(c.n_rows * c.n_in), seed + 1);
-    stride_ = format::activation_layout(act, static_cast<size_t>(c.n_in)).row_bytes;
-    x_ = Buffer::allocate(stride_ * static_cast<size_t>(c.n_rows), "x").value();
-    for (int r = 0; r < c.n_rows; ++r) {
-      format::quantize_activation_row(act, x.data() + r * c.n_in, static_cast<size_t>(c.n_in),
-                                      x_.data() + static_cast<size_t>(r) * stride_);
-    }
+    const auto n = static_cast<size_t>(c.n_in), n_rows = static_cast<size_t>(c.n_rows);
+    stride_ = format::activation_stride(act, n);
+    x_ = Buffer::allocate(format::activation_bytes(act, n, n_rows), "x").value();
+    format::quantize_activation_rows(act, x.data(), n, n_rows, x_.data());
     bias_ = random_floats(static_cast<size_t>(c.n_out), seed + 2);
     residual_ = random_floats(static_cast<size_t>(c.n_rows * c.n_out), seed + 3);
   }

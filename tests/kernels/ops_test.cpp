@@ -121,23 +121,39 @@ TEST(Ops, RopeRotatesByPositionTimesFrequency) {
   EXPECT_NEAR(x[3], std::cos(0.15), 1e-6);
 }
 
+// Widths with and without a rest after groups of blocks; rows that fill no tile; special values.
 TEST(Ops, Quantize) {
   for (const Kernel& kernel : candidates(Op::quantize)) {
-    const int n = 512, n_rows = 6;
-    auto x = random_floats(static_cast<size_t>(n * n_rows), 9, 3.0F);
-    std::fill(x.begin() + n, x.begin() + 2 * n, 0.0F);
-    x[static_cast<size_t>(2 * n)] = std::numeric_limits<float>::infinity();
-    x[static_cast<size_t>(3 * n + 100)] = std::numeric_limits<float>::quiet_NaN();
-    for (int i = 4 * n; i < 5 * n; ++i) x[static_cast<size_t>(i)] *= 1e-38F;
-    const size_t stride = format::activation_layout(kernel.key.act, n).row_bytes;
-    std::vector<unsigned char> expected(stride * n_rows), actual(stride * n_rows, 0xEE);
-    const auto args = [&](std::vector<unsigned char>& out) {
-      return QuantizeArgs{x.data(), n, kernel.key.act, RowSet::tokens, reinterpret_cast<std::byte*>(out.data()),
-                          stride};
-    };
-    run(reference(kernel.key), args(expected), rows_only(n_rows), {}, 1);
-    run(kernel, args(actual), rows_only(n_rows), {}, 3);
-    EXPECT_TRUE(same_bits(expected.data(), actual.data(), expected.size())) << kernel.name;
+    const bool by_32 = format::one_plane(format::in_rows(kernel.key.act)) == ActivationFormat::q8_32;
+    for (const int n : {by_32 ? 32 : 256, by_32 ? 576 : 512, by_32 ? 1184 : 1280}) {
+      for (const int n_rows : {1, 6, 8}) {
+        auto x = random_floats(static_cast<size_t>(n * 8), 9, 3.0F);
+        std::fill(x.begin() + n, x.begin() + 2 * n, 0.0F);
+        x[static_cast<size_t>(2 * n)] = std::numeric_limits<float>::infinity();
+        x[static_cast<size_t>(3 * n + 30)] = std::numeric_limits<float>::quiet_NaN();
+        for (int i = 4 * n; i < 5 * n; ++i) x[static_cast<size_t>(i)] *= 1e-38F;
+        const auto width = static_cast<size_t>(n), rows = static_cast<size_t>(n_rows);
+        const size_t bytes = format::activation_bytes(kernel.key.act, width, rows);
+        // Rows are written whole; of tiles, what lies between parts is left.
+        const unsigned char before = format::is_tiled(kernel.key.act) ? 0 : 0xEE;
+        std::vector<unsigned char> expected(bytes), actual(bytes, before), by_ref(bytes, before);
+        format::quantize_activation_rows(kernel.key.act, x.data(), width, rows,
+                                         reinterpret_cast<std::byte*>(expected.data()));
+        const auto args = [&](std::vector<unsigned char>& out) {
+          return QuantizeArgs{x.data(),
+                              n,
+                              kernel.key.act,
+                              RowSet::tokens,
+                              reinterpret_cast<std::byte*>(out.data()),
+                              format::activation_stride(kernel.key.act, width)};
+        };
+        run(kernel, args(actual), rows_only(n_rows), {}, 3);
+        run(reference(kernel.key), args(by_ref), rows_only(n_rows), {}, 1);
+        EXPECT_TRUE(same_bits(expected.data(), actual.data(), expected.size()))
+            << kernel.name << " " << n << " x " << n_rows;
+        EXPECT_TRUE(same_bits(expected.data(), by_ref.data(), expected.size())) << n << " x " << n_rows;
+      }
+    }
   }
 }
 

@@ -32,9 +32,10 @@ TEST(Registry, EveryTierServesEveryWeightFormatInX16) {
     for (int i = 0; i < format::kFormatCount; ++i) {
       const auto f = static_cast<format::Format>(i);
       for (int c = 0; c < kRowClassCount; ++c) {
+        const auto row_class = static_cast<RowClass>(c);
+        const ActivationFormat act = act_for(format::activation_for(f), row_class);
         const Kernel* kernel =
-            find_kernel({Op::matmul, f, format::activation_for(f), Layout::x16, static_cast<RowClass>(c), {64, 256}},
-                        1U << static_cast<int>(isa));
+            find_kernel({Op::matmul, f, act, Layout::x16, row_class, {64, 256}}, 1U << static_cast<int>(isa));
         ASSERT_NE(kernel, nullptr) << isa_name(isa) << " " << format::format_info(f).name;
         EXPECT_EQ(kernel->isa, isa);
       }

@@ -4,6 +4,23 @@
 namespace quern::lattice::QUERN_ISA {
 namespace {
 
+// idot4_small of any u8 with bytes within -64 and 64, in groups of four equal products.
+template <int N>
+void check_dot4_narrow(Report& report) {
+  for (int x = 0; x < 256; ++x) {
+    for (int y = -64; y <= 64; ++y) {
+      u8 a[4 * N];
+      i8 b[4 * N];
+      i32 got[N], want[N];
+      for (int i = 0; i < 4 * N; ++i) a[i] = static_cast<u8>(x), b[i] = static_cast<i8>(y);
+      for (int i = 0; i < N; ++i) want[i] = 4 * x * y;
+      const auto va = lattice<u8, 4 * N>::load(a);
+      const auto vb = lattice<i8, 4 * N>::load(b);
+      idot4_small(lattice<i32, N>::zero(), va, vb).store(got);
+      compare(report, "idot4_small, b narrow", Name<u8, 4 * N>().text, Kind::integer, 4, got, want, N);
+    }
+  }
+}
 template <class A>
 A limit_a(A x, bool small) {
   if constexpr (kIsSame<A, u8>) return small && x > 127 ? static_cast<A>(255 - x) : x;
@@ -83,6 +100,8 @@ void dot4_i8(Report& report) {
 }
 void dot4_small_u8(Report& report) {
   check_dot4_type<u8>(report, true);
+  check_dot4_narrow<8>(report);
+  check_dot4_narrow<16>(report);
 }
 void dot4_small_i8(Report& report) {
   check_dot4_type<i8>(report, true);
@@ -201,7 +220,30 @@ void check_reduce(Report& report) {
     compare(report, "reduce add, max, min", Name<T, N>().text, kKindOf<T>, sizeof(T), got, want, 3);
   }
 }
+template <class T>
+void check_reduce4(Report& report) {
+  const Inputs<T> in;
+  for (int i = 0; i + 64 <= kInputs; i += 64) {
+    lattice<T, 16> v[4];
+    T want[2][16], got[16];
+    for (int k = 0; k < 4; ++k) {
+      v[k] = lattice<T, 16>::load(in.c + i + 16 * k);
+      for (int j = 0; j < 4; ++j) {
+        want[0][4 * k + j] = tree<T, 16>(in.c + i + 16 * k, plus<T>);
+        want[1][4 * k + j] = tree<T, 16>(in.c + i + 16 * k, [](T a, T b) { return a > b ? a : b; });
+      }
+    }
+    reduce4_add(v).store(got);
+    compare(report, "reduce4 add", Name<T, 16>().text, kKindOf<T>, sizeof(T), got, want[0], 16);
+    if constexpr (!kIsFloat<T>) {
+      reduce4_max(v).store(got);
+      compare(report, "reduce4 max", Name<T, 16>().text, kKindOf<T>, sizeof(T), got, want[1], 16);
+    }
+  }
+}
 void reductions(Report& report) {
+  check_reduce4<f32>(report);
+  check_reduce4<i32>(report);
   each_width<f32>([&]<class T, int N>() { check_reduce<T, N>(report); });
   each_width<i32>([&]<class T, int N>() { check_reduce<T, N>(report); });
   each_width<u32>([&]<class T, int N>() { check_reduce<T, N>(report); });

@@ -8,19 +8,40 @@ namespace quern::kernels::QUERN_ISA {
 namespace {
 
 constexpr float kNoScore = -1e30F;  // as in ref/elementary.h
-constexpr int kMaxQueries = 64;     // rows of a tile, at least one token's heads
 
-// Register tile of the two products: kRows queries by kVecs vectors.
+// Register tile of the two products: queries by vectors of 16 positions or dimensions.
 constexpr int kRowTile = kWide ? 6 : 2, kVecTile = kWide ? 4 : 2;
+// Queries of a unit, at least one token's heads: with a head's page of keys and values they fill the first cache.
+constexpr int kMaxQueries = 36;
 
-// c[r][16 v ..] = sum over k of a[r][k] * b[k][16 v ..], k ascending, one chain per output. b: f16 [n][ldb].
-template <int kRows, int kVecs>
-QUERN_FN void multiply(const float* a, int64_t lda, const u16* b, int64_t ldb, int n, float* c, int64_t ldc) {
+// What becomes of a product: stored, or merged into what is there as c * worth[r] + product * worth[8 + r].
+enum class Take : uint8_t { store, merge };
+
+struct Factors {
+  const float* a;  // [kRows][lda]
+  int64_t lda;
+  const u16* b;  // f16 [n][ldb]
+  int64_t ldb;
+  int n;
+  float* c;  // [kRows][ldc]
+  int64_t ldc;
+  const float* worth;  // [16], for Take::merge
+};
+
+// Vector `at` and kVecs - 1 more of the product sum over k of a[r][k] * b[k][16 v ..], k ascending, one chain per
+// output. Not inlined: in a larger function compilers move sums to memory.
+template <int kRows, int kVecs, Take kTake>
+__attribute__((noinline)) void multiply(const Factors& f, int at) {
   f32x16 acc[kRows][kVecs];
+#pragma GCC unroll unroll(6)
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll unroll(4)
     for (int v = 0; v < kVecs; ++v) acc[r][v] = f32x16::zero();
   }
-  for (int k = 0; k < n; ++k) {
+  const u16* b = f.b + 16 * at;
+  const float* a = f.a;
+  const int64_t lda = f.lda, ldb = f.ldb;
+  for (int k = 0; k < f.n; ++k) {
     f32x16 x[kVecs];
 #pragma GCC unroll unroll(4)
     for (int v = 0; v < kVecs; ++v) x[v] = f32x16::load_f16(b + k * ldb + 16 * v);
@@ -31,80 +52,77 @@ QUERN_FN void multiply(const float* a, int64_t lda, const u16* b, int64_t ldb, i
       for (int v = 0; v < kVecs; ++v) acc[r][v] = fma(s, x[v], acc[r][v]);
     }
   }
+#pragma GCC unroll unroll(6)
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVecs; ++v) acc[r][v].store(c + r * ldc + 16 * v);
+#pragma GCC unroll unroll(4)
+    for (int v = 0; v < kVecs; ++v) {
+      float* c = f.c + r * f.ldc + 16 * (at + v);
+      if constexpr (kTake == Take::merge) {
+        acc[r][v] = fma(acc[r][v], f32x16::broadcast(f.worth[8 + r]), f32x16::load(c) * f32x16::broadcast(f.worth[r]));
+      }
+      acc[r][v].store(c);
+    }
   }
 }
 
-// All rows and columns of the product; columns are a multiple of 16.
-template <int kVecs>
-QUERN_FN void multiply_rows(const float* a, int64_t lda, int n_rows, const u16* b, int64_t ldb, int n, float* c,
-                            int64_t ldc) {
-  int r = 0;
-  for (; r + kRowTile <= n_rows; r += kRowTile)
-    multiply<kRowTile, kVecs>(a + r * lda, lda, b, ldb, n, c + r * ldc, ldc);
-  if constexpr (kRowTile > 4) {
-    if (r + 4 <= n_rows) multiply<4, kVecs>(a + r * lda, lda, b, ldb, n, c + r * ldc, ldc), r += 4;
+// Vectors [first, end) of the product.
+template <int kRows, Take kTake>
+QUERN_FN void product(const Factors& f, int first, int end) {
+  int at = first;
+  for (; at + kVecTile <= end; at += kVecTile) multiply<kRows, kVecTile, kTake>(f, at);
+  if constexpr (kVecTile > 2) {
+    for (; at + 2 <= end; at += 2) multiply<kRows, 2, kTake>(f, at);
   }
-  if constexpr (kRowTile > 2) {
-    if (r + 2 <= n_rows) multiply<2, kVecs>(a + r * lda, lda, b, ldb, n, c + r * ldc, ldc), r += 2;
-  }
-  if (r < n_rows) multiply<1, kVecs>(a + r * lda, lda, b, ldb, n, c + r * ldc, ldc);
+  for (; at < end; ++at) multiply<kRows, 1, kTake>(f, at);
 }
 
-void product(const float* a, int64_t lda, int n_rows, const u16* b, int64_t ldb, int n, float* c, int64_t ldc,
-             int n_columns) {
-  int column = 0;
-  for (; column + 16 * kVecTile <= n_columns; column += 16 * kVecTile) {
-    multiply_rows<kVecTile>(a, lda, n_rows, b + column, ldb, n, c + column, ldc);
-  }
-  for (; column < n_columns; column += 16) multiply_rows<1>(a, lda, n_rows, b + column, ldb, n, c + column, ldc);
-}
+constexpr int kScoreVecs = kPagePositions / 16;
 
-// The memory of one tile.
+// The memory of a unit: its queries and sums, and one row tile's scores.
 struct Tile {
-  float *q, *out, *part, *score, *max, *sum;
+  float *q, *out, *max, *sum, *score;
   static size_t bytes(int64_t head_dim, int64_t group) {
     const int64_t rows = group > kMaxQueries ? group : kMaxQueries;
-    return static_cast<size_t>(rows * (3 * head_dim + kPagePositions + 2)) * sizeof(float) + 256;
+    return static_cast<size_t>(rows * (2 * head_dim + 2) + kRowTile * kPagePositions) * sizeof(float) + 256;
   }
   Tile(std::byte* scratch, int64_t head_dim, int64_t rows) {
-    q = reinterpret_cast<float*>(scratch);
+    score = reinterpret_cast<float*>(scratch);
+    q = score + kRowTile * kPagePositions;
     out = q + rows * head_dim;
-    part = out + rows * head_dim;
-    score = part + rows * head_dim;
-    max = score + rows * kPagePositions;
+    max = out + rows * head_dim;
     sum = max + rows;
   }
 };
 
-// Scores of one row of a chunk to softmax numerators; returns their sum, and the largest score in *chunk_max.
-QUERN_FN float soften(float* score, float scale, float softcap, int first_visible, int end_visible, float* chunk_max) {
-  constexpr int kVecs = kPagePositions / 16;
-  f32x16 s[kVecs];
+// Positions of a page that a row sees.
+struct Seen {
+  int first, end;
+};
+
+// Vectors [first, end) of a row's scores to softmax numerators; returns their sum, and the largest score in *top.
+QUERN_FN float soften(float* score, const AttentionArgs& a, const Seen& seen, int first, int end, float* top) {
+  f32x16 s[kScoreVecs];
   f32x16 largest = f32x16::broadcast(kNoScore);
-  const bool masked = first_visible > 0 || end_visible < kPagePositions;
-  for (int v = 0; v < kVecs; ++v) {
-    s[v] = f32x16::load(score + 16 * v) * f32x16::broadcast(scale);
-    if (softcap > 0) {
-      const f32x16 cap = f32x16::broadcast(softcap);
+  for (int v = first; v < end; ++v) {
+    s[v] = f32x16::load(score + 16 * v) * f32x16::broadcast(a.scale);
+    if (a.softcap > 0) {
+      const f32x16 cap = f32x16::broadcast(a.softcap);
       s[v] = cap * tanh(s[v] / cap);
     }
-    if (masked) {
+    if (16 * v < seen.first || 16 * v + 16 > seen.end) {
       const i32x16 j = i32x16::iota() + i32x16::broadcast(16 * v);
-      const auto visible = (j >= i32x16::broadcast(first_visible)) & (j < i32x16::broadcast(end_visible));
+      const auto visible = (j >= i32x16::broadcast(seen.first)) & (j < i32x16::broadcast(seen.end));
       s[v] = select(visible, s[v], f32x16::broadcast(-__builtin_inff()));
     }
     largest = max(largest, s[v]);
   }
-  const float top = reduce_max(largest);
+  *top = reduce_max(largest);
   f32x16 partial = f32x16::zero();
-  for (int v = 0; v < kVecs; ++v) {
-    const f32x16 e = exp(s[v] - f32x16::broadcast(top));
+  for (int v = first; v < end; ++v) {
+    const f32x16 e = exp(s[v] - f32x16::broadcast(*top));
     partial = partial + e;
     e.store(score + 16 * v);
   }
-  *chunk_max = top;
   return reduce_add(partial);
 }
 
@@ -117,7 +135,63 @@ struct Unit {
   int first_row;  // in the run
   int n_tokens;
   int first_head, n_heads;  // sharing one key head
+  int first_position;       // of the first token
 };
+
+// A page of keys and values of one head.
+struct Page {
+  const u16* keys;    // [head_dim][64]
+  const u16* values;  // [64][head_dim]
+  int base;           // its first position
+};
+
+// Rows [row, row + kRows) of a unit meet a page.
+template <int kRows>
+void attend_rows(const AttentionArgs& a, const Unit& u, const Tile& tile, const Page& page, int row) {
+  const int hd = a.place.head_dim;
+  Seen seen[kRows], all{kPagePositions, 0};
+  for (int r = 0; r < kRows; ++r) {
+    const int position = u.first_position + (row + r) / u.n_heads - page.base;
+    const int first = a.window > 0 && position - a.window + 1 > 0 ? position - a.window + 1 : 0;
+    seen[r] = {first, position + 1 < kPagePositions ? position + 1 : kPagePositions};
+    if (seen[r].first < all.first) all.first = seen[r].first;
+    if (seen[r].end > all.end) all.end = seen[r].end;
+  }
+  if (all.first >= all.end) return;
+  const int first = all.first / 16, end = (all.end + 15) / 16;
+  product<kRows, Take::store>(
+      {tile.q + row * hd, hd, page.keys, kPagePositions, hd, tile.score, kPagePositions, nullptr}, first, end);
+  // Lanes r: what the old sums are worth under the new maximum; lanes 8 + r: the new ones.
+  alignas(64) float worth[16] = {};
+  float sums[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    float top = 0;
+    sums[r] = soften(tile.score + r * kPagePositions, a, seen[r], first, end, &top);
+    const float old = tile.max[row + r], larger = old < top ? top : old;
+    worth[r] = old - larger;
+    worth[8 + r] = top - larger;
+    tile.max[row + r] = larger;
+  }
+  exp(f32x16::load(worth)).store(worth);
+  for (int r = 0; r < kRows; ++r)
+    tile.sum[row + r] = __builtin_fmaf(sums[r], worth[8 + r], tile.sum[row + r] * worth[r]);
+  product<kRows, Take::merge>({tile.score + all.first, kPagePositions, page.values + all.first * hd, hd,
+                               all.end - all.first, tile.out + row * hd, hd, worth},
+                              0, hd / 16);
+}
+
+void finish(const AttentionArgs& a, const Unit& u, const Tile& tile, int row) {
+  const int hd = a.place.head_dim, t = row / u.n_heads, head = u.first_head + row % u.n_heads;
+  float sum = tile.sum[row], scale = 1.0F;
+  if (a.sinks != nullptr) {
+    const float new_max = tile.max[row] < a.sinks[head] ? a.sinks[head] : tile.max[row];
+    scale = exp1(tile.max[row] - new_max);
+    sum = __builtin_fmaf(tile.sum[row], scale, exp1(a.sinks[head] - new_max));
+  }
+  const f32x16 inverse = f32x16::broadcast(scale / sum);
+  float* out = a.out + (static_cast<int64_t>(u.first_row + t) * a.n_heads + head) * hd;
+  for (int i = 0; i < hd; i += 16) (f32x16::load(tile.out + row * hd + i) * inverse).store(out + i);
+}
 
 void attend(const AttentionArgs& a, const Unit& u, std::byte* scratch) {
   const int hd = a.place.head_dim, n_rows = u.n_tokens * u.n_heads,
@@ -129,60 +203,36 @@ void attend(const AttentionArgs& a, const Unit& u, std::byte* scratch) {
   }
   __builtin_memset(tile.out, 0, static_cast<size_t>(n_rows * hd) * sizeof(float));
   for (int r = 0; r < n_rows; ++r) tile.max[r] = kNoScore, tile.sum[r] = 0;
-  const int first_position = u.span->first_position + u.first_row - u.span->first_row,
-            last_position = first_position + u.n_tokens - 1;
-  const int first_seen = a.window > 0 && first_position - a.window + 1 > 0 ? first_position - a.window + 1 : 0;
+  const int last_position = u.first_position + u.n_tokens - 1;
+  const int first_seen = a.window > 0 && u.first_position - a.window + 1 > 0 ? u.first_position - a.window + 1 : 0;
   const size_t k_offset = a.place.k_offset + static_cast<size_t>(kv_head) * a.place.head_bytes();
   const size_t v_offset = a.place.v_offset + static_cast<size_t>(kv_head) * a.place.head_bytes();
   for (int chunk = first_seen / kPagePositions; chunk <= last_position / kPagePositions; ++chunk) {
-    const std::byte* page = u.span->pages[a.place.kind][chunk];
-    const int base = chunk * kPagePositions;
-    product(tile.q, hd, n_rows, reinterpret_cast<const u16*>(page + k_offset), kPagePositions, hd, tile.score,
-            kPagePositions, kPagePositions);
-    float take[kMaxQueries > 256 ? kMaxQueries : 256];
-    float keep[kMaxQueries > 256 ? kMaxQueries : 256];
-    for (int r = 0; r < n_rows; ++r) {
-      const int position = first_position + r / u.n_heads;
-      const int first = a.window > 0 ? position - a.window + 1 - base : 0;
-      float chunk_max = 0;
-      const float sum =
-          soften(tile.score + r * kPagePositions, a.scale, a.softcap, first, position + 1 - base, &chunk_max);
-      const float new_max = tile.max[r] < chunk_max ? chunk_max : tile.max[r];
-      keep[r] = exp1(tile.max[r] - new_max);
-      take[r] = exp1(chunk_max - new_max);
-      tile.sum[r] = __builtin_fmaf(sum, take[r], tile.sum[r] * keep[r]);
-      tile.max[r] = new_max;
+    const std::byte* memory = u.span->pages[a.place.kind][chunk];
+    const Page page{reinterpret_cast<const u16*>(memory + k_offset), reinterpret_cast<const u16*>(memory + v_offset),
+                    chunk * kPagePositions};
+    int row = 0;
+    for (; row + kRowTile <= n_rows; row += kRowTile) attend_rows<kRowTile>(a, u, tile, page, row);
+    if constexpr (kRowTile > 3) {
+      for (; row + 3 <= n_rows; row += 3) attend_rows<3>(a, u, tile, page, row);
     }
-    product(tile.score, kPagePositions, n_rows, reinterpret_cast<const u16*>(page + v_offset), hd, kPagePositions,
-            tile.part, hd, hd / 16 * 16);
-    for (int r = 0; r < n_rows; ++r) {
-      for (int i = 0; i < hd; i += 16) {
-        float* out = tile.out + r * hd + i;
-        fma(f32x16::load(tile.part + r * hd + i), f32x16::broadcast(take[r]),
-            f32x16::load(out) * f32x16::broadcast(keep[r]))
-            .store(out);
-      }
-    }
+    for (; row < n_rows; ++row) attend_rows<1>(a, u, tile, page, row);
   }
-  for (int r = 0; r < n_rows; ++r) {
-    const int t = r / u.n_heads, head = u.first_head + r % u.n_heads;
-    float sum = tile.sum[r], scale = 1.0F;
-    if (a.sinks != nullptr) {
-      const float new_max = tile.max[r] < a.sinks[head] ? a.sinks[head] : tile.max[r];
-      scale = exp1(tile.max[r] - new_max);
-      sum = __builtin_fmaf(tile.sum[r], scale, exp1(a.sinks[head] - new_max));
-    }
-    const f32x16 inverse = f32x16::broadcast(scale / sum);
-    float* out = a.out + (static_cast<int64_t>(u.first_row + t) * a.n_heads + head) * hd;
-    for (int i = 0; i < hd; i += 16) (f32x16::load(tile.out + r * hd + i) * inverse).store(out + i);
-  }
+  for (int r = 0; r < n_rows; ++r) finish(a, u, tile, r);
+}
+
+// Tokens of a unit: row tiles come out whole where that is possible.
+int unit_tokens(int heads) {
+  int tokens = kMaxQueries / heads;
+  while (tokens > 1 && tokens * heads % kRowTile != 0 && (tokens - 1) * heads >= kMaxQueries / 2) --tokens;
+  return tokens > 1 ? tokens : 1;
 }
 
 void attention(const AttentionArgs& a, const RunContext& ctx, const Worker& w) {
   const int group = a.n_heads / a.place.n_kv_heads;
-  // One token: heads one by one, so that more threads have work.
-  const int heads = ctx.n_rows == 1 ? 1 : group;
-  const int tokens = kMaxQueries / heads > 1 ? kMaxQueries / heads : 1;
+  // One token with few key heads: heads one by one, so that more threads have work.
+  const int heads = ctx.n_rows == 1 && a.place.n_kv_heads % w.n_threads != 0 ? 1 : group;
+  const int tokens = unit_tokens(heads);
   int64_t unit = 0;
   for (int s = 0; s < ctx.n_spans; ++s) {
     const Span& span = ctx.spans[s];
@@ -191,7 +241,7 @@ void attention(const AttentionArgs& a, const RunContext& ctx, const Worker& w) {
         // Later tiles see more keys: neighbouring units go to different threads.
         if (unit % w.n_threads != w.thread) continue;
         const int n_tokens = span.n_rows - t < tokens ? span.n_rows - t : tokens;
-        attend(a, {&span, span.first_row + t, n_tokens, h, heads}, w.scratch);
+        attend(a, {&span, span.first_row + t, n_tokens, h, heads, span.first_position + t}, w.scratch);
       }
     }
   }
@@ -206,7 +256,7 @@ QUERN_FN void store_clamped(const f32x16& x, u16* out) {
 
 // Values lie by position, keys by dimension: a key's numbers are scattered over its page.
 void kv_store(const KvStoreArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(ctx.n_rows, w);
+  const Range r = rows_of(ctx.n_rows, w);
   const int hd = a.place.head_dim;
   for (int s = 0; s < ctx.n_spans; ++s) {
     const Span& span = ctx.spans[s];

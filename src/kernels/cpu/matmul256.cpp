@@ -55,34 +55,30 @@ QUERN_FN f32x16 close_block(const f32x16& acc, const i32x16& sum, const i32x16& 
   return out;
 }
 
-// Tokens of a tile: integer sums of blocks and of sub-blocks want registers of their own.
-inline constexpr int kTokens256 = kWide ? 4 : 2;
-
-// A group of panels unpacked: codes [n_blocks][8][8][kTilePanels][64], then per block sub-scales and sub-minima
-// [kSubs][kTilePanels][16] i32, then d and dmin [kTilePanels][16] f32.
+// A group of panels unpacked. Per block and panel: codes [8 subs of 32][8][kTilePanels][64]; then rows of 16 lanes:
+// starts (TileDot) and sub-scales [kSubs] i32, pairs of sub-minima [kSubs / 2] 2 x i16, d and dmin f32.
 template <class F>
 struct Unpacked256 {
-  typename F::Code* codes;
-  i32* subs;
-  float* scales;
-  static constexpr int kSubRows = kSubs<F> * (F::kMin ? 2 : 1) * kTilePanels;
+  static constexpr int kPairs = F::kMin ? kSubs<F> / 2 : 0;
+  static constexpr int kRows = 2 * kSubs<F> + kPairs + 2;
+  i8* codes;
+  i32* rows;
   static size_t bytes(int64_t n_in) {
-    return static_cast<size_t>(n_in / 256) * (64 * 64 * kTilePanels + 64 * kSubRows + 2 * 64 * kTilePanels);
+    return static_cast<size_t>(n_in / 256) * kTilePanels * static_cast<size_t>(64 * 64 + 64 * kRows);
   }
   Unpacked256(std::byte* scratch, int64_t n_blocks) {
-    codes = reinterpret_cast<typename F::Code*>(scratch);
-    subs = reinterpret_cast<i32*>(scratch + n_blocks * 64 * 64 * kTilePanels);
-    scales = reinterpret_cast<float*>(subs + n_blocks * 16 * kSubRows);
+    codes = reinterpret_cast<i8*>(scratch);
+    rows = reinterpret_cast<i32*>(scratch + n_blocks * 64 * 64 * kTilePanels);
   }
-  QUERN_FN typename F::Code* code(int64_t b, int s, int g, int panel) const {
-    return codes + (((b * 8 + s) * 8 + g) * kTilePanels + panel) * 64;
+  QUERN_FN i8* code(int64_t b, int i, int panel) const { return codes + ((b * 64 + i) * kTilePanels + panel) * 64; }
+  QUERN_FN i32* row(int64_t b, int i, int panel) const { return rows + ((b * kRows + i) * kTilePanels + panel) * 16; }
+  QUERN_FN i32* start(int64_t b, int j, int panel) const { return row(b, j, panel); }
+  QUERN_FN i32* scale(int64_t b, int j, int panel) const { return row(b, kSubs<F> + j, panel); }
+  QUERN_FN i16* minima(int64_t b, int i, int panel) const {
+    return reinterpret_cast<i16*>(row(b, 2 * kSubs<F> + i, panel));
   }
-  QUERN_FN i32* scale_row(int64_t b, int j, int panel) const {
-    return subs + (b * kSubRows + j * kTilePanels + panel) * 16;
-  }
-  QUERN_FN i32* minimum_row(int64_t b, int j, int panel) const { return scale_row(b, kSubs<F> + j, panel); }
-  QUERN_FN float* d(int64_t b, int panel) const { return scales + (b * 2 * kTilePanels + panel) * 16; }
-  QUERN_FN float* dmin(int64_t b, int panel) const { return d(b, kTilePanels + panel); }
+  QUERN_FN float* d(int64_t b, int panel) const { return reinterpret_cast<float*>(row(b, kRows - 2, panel)); }
+  QUERN_FN float* dmin(int64_t b, int panel) const { return reinterpret_cast<float*>(row(b, kRows - 1, panel)); }
 
   QUERN_FN void fill(const F& f, int panel, int64_t n_blocks) const {
     for (int64_t b = 0; b < n_blocks; ++b) {
@@ -90,14 +86,23 @@ struct Unpacked256 {
       for (int s = 0; s < 8; ++s) {
         lat<typename F::Code, 64> v[8];
         f.codes(b, s, v);
-        for (int g = 0; g < 8; ++g) v[g].store_aligned(code(b, s, g, panel));
+        i8x64 w[8];
+        for (int g = 0; g < 8; ++g) {
+          w[g] = TileDot<F>::weight(v[g]);
+          w[g].store_aligned(code(b, s * 8 + g, panel));
+        }
+        constexpr int kParts = 32 / F::kSub, kVectors = 8 / kParts;
+        for (int h = 0; h < kParts; ++h) {
+          TileDot<F>::template start<kVectors>(w + h * kVectors).store_aligned(start(b, s * kParts + h, panel));
+        }
       }
       i32x16 sub[kSubs<F>];
       f.sub_scales(b, sub);
-      for (int j = 0; j < kSubs<F>; ++j) sub[j].store_aligned(scale_row(b, j, panel));
+      for (int j = 0; j < kSubs<F>; ++j) sub[j].store_aligned(scale(b, j, panel));
       if constexpr (F::kMin) {
         f.sub_minima(b, sub);
-        for (int j = 0; j < kSubs<F>; ++j) sub[j].store_aligned(minimum_row(b, j, panel));
+        for (int i = 0; i < kPairs; ++i)
+          (sub[2 * i] | (sub[2 * i + 1] << 16)).store_aligned(row(b, 2 * kSubs<F> + i, panel));
         f.minimum(b).store_aligned(dmin(b, panel));
       }
       f.scale(b).store_aligned(d(b, panel));
@@ -110,7 +115,7 @@ struct Core256 {
   using Format = F;
   using Unpacked = Unpacked256<F>;
   static constexpr ActivationFormat kAct = ActivationFormat::q8_256;
-  static constexpr int kBlock = 256, kTileTokens = kTokens256;
+  static constexpr int kBlock = 256;
 
   template <int kTokens>
   static QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
@@ -146,71 +151,85 @@ struct Core256 {
     finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
   }
 
-  template <int kTokens>
-  static QUERN_FN void tile(const MatmulArgs& a, const Unpacked& u, const Rows& rows, int64_t first_panel, int n_panels,
-                            int64_t first_row, int64_t n_blocks) {
-    Row x[kTokens];
-    f32x16 acc[kTilePanels][kTokens];
-    for (int t = 0; t < kTokens; ++t) {
-      x[t] = rows.row(first_row + t);
-      for (int p = 0; p < kTilePanels; ++p) acc[p][t] = f32x16::zero();
+  template <int kSpan>
+  static QUERN_FN void tile(const Unpacked& u, const XTile& x, int first, int64_t n_blocks,
+                            f32x16 (&acc)[kTilePanels][kSpan]) {
+    for (int p = 0; p < kTilePanels; ++p) {
+      for (int t = 0; t < kSpan; ++t) acc[p][t] = f32x16::zero();
     }
     for (int64_t b = 0; b < n_blocks; ++b) {
-      i32x16 sum[kTilePanels][kTokens], min_sum[kTilePanels][kTokens];
+      i32x16 sum[kTilePanels][kSpan];
+#pragma GCC unroll unroll(2)
       for (int p = 0; p < kTilePanels; ++p) {
-        for (int t = 0; t < kTokens; ++t) sum[p][t] = min_sum[p][t] = i32x16::zero();
+#pragma GCC unroll unroll(6)
+        for (int t = 0; t < kSpan; ++t) sum[p][t] = i32x16::zero();
       }
-      for (int s = 0; s < 8; ++s) {
-        constexpr int kHalves = 32 / F::kSub, kVectors = 8 / kHalves;
+      for (int j = 0; j < kSubs<F>; ++j) add_tile_sub<kSpan>(u, x, first, b, j, sum);
 #pragma GCC unroll unroll(2)
-        for (int h = 0; h < kHalves; ++h) {
-          const int j = s * kHalves + h;
-          i32x16 part[kTilePanels][kTokens];
-          i32 x_sum[kTokens];
-#pragma GCC unroll unroll(4)
-          for (int t = 0; t < kTokens; ++t) {
-            const i32* sums = x[t].sums + b * 16;
-            x_sum[t] = F::kSub == 32 ? sums[2 * s] + sums[2 * s + 1] : sums[j];
+      for (int p = 0; p < kTilePanels; ++p) {
+        const f32x16 d = f32x16::load_aligned(u.d(b, p));
+#pragma GCC unroll unroll(6)
+        for (int t = 0; t < kSpan; ++t)
+          acc[p][t] = fma(to_f32(sum[p][t]), d * f32x16::broadcast(x.d[b * kTileRows + first + t]), acc[p][t]);
+      }
+      if constexpr (F::kMin) add_tile_minima<kSpan>(u, x, first, b, acc);
+    }
+  }
+
+  // Sub-block j of block b: its scaled dots to `sum`.
+  template <int kSpan>
+  static QUERN_FN void add_tile_sub(const Unpacked& u, const XTile& x, int first, int64_t b, int j,
+                                    i32x16 (&sum)[kTilePanels][kSpan]) {
+    using Dot = TileDot<F>;
+    constexpr int kVectors = F::kSub / 4;
+    i32x16 part[kTilePanels][kSpan];
 #pragma GCC unroll unroll(2)
-            for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot_start<F>(x_sum[t]);
-          }
+    for (int p = 0; p < kTilePanels; ++p) {
+      const i32x16 start = Dot::kOffset ? i32x16::load_aligned(u.start(b, j, p)) : i32x16::zero();
+#pragma GCC unroll unroll(6)
+      for (int t = 0; t < kSpan; ++t) part[p][t] = start;
+    }
 #pragma GCC unroll kDeep
-          for (int g = 0; g < kVectors; ++g) {
-            lat<typename F::Code, 64> codes[kTilePanels];
+    for (int g = 0; g < kVectors; ++g) {
+      i8x64 codes[kTilePanels];
 #pragma GCC unroll unroll(2)
-            for (int p = 0; p < kTilePanels; ++p)
-              codes[p] = lat<typename F::Code, 64>::load_aligned(u.code(b, s, h * kVectors + g, p));
-#pragma GCC unroll unroll(4)
-            for (int t = 0; t < kTokens; ++t) {
-              const i8x64 v = i8x64::broadcast4(x[t].codes + b * 256 + s * 32 + (h * kVectors + g) * 4);
+      for (int p = 0; p < kTilePanels; ++p) codes[p] = i8x64::load_aligned(u.code(b, j * kVectors + g, p));
+#pragma GCC unroll unroll(6)
+      for (int t = 0; t < kSpan; ++t) {
+        const auto v = x.template code<typename Dot::X>(b * 64 + j * kVectors + g, first + t);
 #pragma GCC unroll unroll(2)
-              for (int p = 0; p < kTilePanels; ++p) part[p][t] = dot<F>(part[p][t], codes[p], v);
-            }
-          }
-#pragma GCC unroll unroll(2)
-          for (int p = 0; p < kTilePanels; ++p) {
-            const i32x16 scale = i32x16::load_aligned(u.scale_row(b, j, p));
-#pragma GCC unroll unroll(4)
-            for (int t = 0; t < kTokens; ++t) {
-              sum[p][t] = sum[p][t] + part[p][t] * scale;
-              if constexpr (F::kMin)
-                min_sum[p][t] =
-                    min_sum[p][t] + i32x16::load_aligned(u.minimum_row(b, j, p)) * i32x16::broadcast(x_sum[t]);
-            }
-          }
-        }
-      }
-      for (int p = 0; p < kTilePanels; ++p) {
-        f32x16 dmin = f32x16::zero();
-        if constexpr (F::kMin) dmin = f32x16::load_aligned(u.dmin(b, p));
-        for (int t = 0; t < kTokens; ++t) {
-          acc[p][t] =
-              close_block<F>(acc[p][t], sum[p][t], min_sum[p][t], f32x16::load_aligned(u.d(b, p)), dmin, x[t].d[b]);
-        }
+        for (int p = 0; p < kTilePanels; ++p) part[p][t] = Dot::dot(part[p][t], codes[p], v);
       }
     }
-    for (int p = 0; p < n_panels; ++p) {
-      finish_rows<kTokens>(a, first_panel + p, first_row, acc[p], rows.n_planes);
+#pragma GCC unroll unroll(2)
+    for (int p = 0; p < kTilePanels; ++p) {
+      const i32x16 scale = i32x16::load_aligned(u.scale(b, j, p));
+#pragma GCC unroll unroll(6)
+      for (int t = 0; t < kSpan; ++t) sum[p][t] = sum[p][t] + part[p][t] * scale;
+    }
+  }
+
+  // Minima of block b: pairs of sub-minima meet pairs of sums of codes.
+  template <int kSpan>
+  static QUERN_FN void add_tile_minima(const Unpacked& u, const XTile& x, int first, int64_t b,
+                                       f32x16 (&acc)[kTilePanels][kSpan]) {
+    constexpr int kPairs = Unpacked::kPairs;
+    const std::byte* sums = (F::kSub == 32 ? x.sums : x.sums16) + (b * kPairs * kTileRows + first) * 4;
+#pragma GCC unroll unroll(2)
+    for (int p = 0; p < kTilePanels; ++p) {
+      i32x16 low[kSpan];
+#pragma GCC unroll unroll(6)
+      for (int t = 0; t < kSpan; ++t) low[t] = i32x16::zero();
+      for (int i = 0; i < kPairs; ++i) {
+        const i16x32 m = i16x32::load_aligned(u.minima(b, i, p));
+#pragma GCC unroll unroll(6)
+        for (int t = 0; t < kSpan; ++t)
+          low[t] = idot2(low[t], m, as<i16>(i8x64::broadcast4(sums + (i * kTileRows + t) * 4)));
+      }
+      const f32x16 dmin = -f32x16::load_aligned(u.dmin(b, p));
+#pragma GCC unroll unroll(6)
+      for (int t = 0; t < kSpan; ++t)
+        acc[p][t] = fma(dmin, f32x16::broadcast(x.d[b * kTileRows + first + t]) * to_f32(low[t]), acc[p][t]);
     }
   }
 };

@@ -12,27 +12,35 @@
 namespace quern::kernels::QUERN_ISA {
 namespace {
 
-// A group of panels unpacked: codes [n_blocks][8][kTilePanels][64], scales and minima [n_blocks][kTilePanels][16].
+// A group of panels unpacked: codes [n_blocks][8][kTilePanels][64], then per block and panel a row of 16 each of
+// starts (TileDot), scales and minima.
 template <class F>
 struct Unpacked32 {
-  typename F::Code* codes;
+  static constexpr int kRows = F::kMin ? 3 : 2;
+  i8* codes;
+  i32* starts;
   float* scales;
   float* minima;
-  static size_t bytes(int64_t n_in) {
-    return static_cast<size_t>(n_in / 32) * kTilePanels * (512 + (F::kMin ? 128 : 64));
-  }
+  static size_t bytes(int64_t n_in) { return static_cast<size_t>(n_in / 32) * kTilePanels * (512 + kRows * 64); }
   Unpacked32(std::byte* scratch, int64_t n_blocks) {
-    codes = reinterpret_cast<typename F::Code*>(scratch);
-    scales = reinterpret_cast<float*>(scratch + n_blocks * kTilePanels * 512);
+    codes = reinterpret_cast<i8*>(scratch);
+    starts = reinterpret_cast<i32*>(scratch + n_blocks * kTilePanels * 512);
+    scales = reinterpret_cast<float*>(starts + n_blocks * kTilePanels * 16);
     minima = scales + n_blocks * kTilePanels * 16;
   }
   QUERN_FN void fill(const F& f, int panel, int64_t n_blocks) const {
     for (int64_t b = 0; b < n_blocks; ++b) {
       lat<typename F::Code, 64> v[8];
       f.codes(b, v);
-      for (int g = 0; g < 8; ++g) v[g].store_aligned(codes + ((b * 8 + g) * kTilePanels + panel) * 64);
-      f.scale(b).store_aligned(scales + (b * kTilePanels + panel) * 16);
-      if constexpr (F::kMin) f.minimum(b).store_aligned(minima + (b * kTilePanels + panel) * 16);
+      i8x64 w[8];
+      for (int g = 0; g < 8; ++g) {
+        w[g] = TileDot<F>::weight(v[g]);
+        w[g].store_aligned(codes + ((b * 8 + g) * kTilePanels + panel) * 64);
+      }
+      const int64_t row = (b * kTilePanels + panel) * 16;
+      TileDot<F>::template start<8>(w).store_aligned(starts + row);
+      f.scale(b).store_aligned(scales + row);
+      if constexpr (F::kMin) f.minimum(b).store_aligned(minima + row);
     }
   }
 };
@@ -42,7 +50,7 @@ struct Core32 {
   using Format = F;
   using Unpacked = Unpacked32<F>;
   static constexpr ActivationFormat kAct = ActivationFormat::q8_32;
-  static constexpr int kBlock = 32, kTileTokens = QUERN_ISA::kTileTokens;
+  static constexpr int kBlock = 32;
 
   template <int kTokens>
   static QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
@@ -72,52 +80,49 @@ struct Core32 {
     finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
   }
 
-  template <int kTokens>
-  static QUERN_FN void tile(const MatmulArgs& a, const Unpacked& u, const Rows& rows, int64_t first_panel, int n_panels,
-                            int64_t first_row, int64_t n_blocks) {
-    Row x[kTokens];
-    f32x16 acc[kTilePanels][kTokens];
-    for (int t = 0; t < kTokens; ++t) {
-      x[t] = rows.row(first_row + t);
-      for (int p = 0; p < kTilePanels; ++p) acc[p][t] = f32x16::zero();
+  template <int kSpan>
+  static QUERN_FN void tile(const Unpacked& u, const XTile& x, int first, int64_t n_blocks,
+                            f32x16 (&acc)[kTilePanels][kSpan]) {
+    using Dot = TileDot<F>;
+    const float* x_min = reinterpret_cast<const float*>(x.sums) + first;
+    const float* x_d = x.d + first;
+    for (int p = 0; p < kTilePanels; ++p) {
+      for (int t = 0; t < kSpan; ++t) acc[p][t] = f32x16::zero();
     }
     for (int64_t b = 0; b < n_blocks; ++b) {
-      i32x16 sum[kTilePanels][kTokens];
-#pragma GCC unroll unroll(6)
-      for (int t = 0; t < kTokens; ++t) {
-        const i32x16 start = dot_start<F>(x[t].sums[b]);
+      i32x16 sum[kTilePanels][kSpan];
 #pragma GCC unroll unroll(2)
-        for (int p = 0; p < kTilePanels; ++p) sum[p][t] = start;
+      for (int p = 0; p < kTilePanels; ++p) {
+        const i32x16 start =
+            Dot::kOffset ? i32x16::load_aligned(u.starts + (b * kTilePanels + p) * 16) : i32x16::zero();
+#pragma GCC unroll unroll(6)
+        for (int t = 0; t < kSpan; ++t) sum[p][t] = start;
       }
 #pragma GCC unroll kDeep
       for (int g = 0; g < 8; ++g) {
-        lat<typename F::Code, 64> codes[kTilePanels];
+        i8x64 codes[kTilePanels];
 #pragma GCC unroll unroll(2)
         for (int p = 0; p < kTilePanels; ++p)
-          codes[p] = lat<typename F::Code, 64>::load_aligned(u.codes + ((b * 8 + g) * kTilePanels + p) * 64);
+          codes[p] = i8x64::load_aligned(u.codes + ((b * 8 + g) * kTilePanels + p) * 64);
 #pragma GCC unroll unroll(6)
-        for (int t = 0; t < kTokens; ++t) {
-          const i8x64 v = i8x64::broadcast4(x[t].codes + b * 32 + g * 4);
+        for (int t = 0; t < kSpan; ++t) {
+          const auto v = x.template code<typename Dot::X>(b * 8 + g, first + t);
 #pragma GCC unroll unroll(2)
-          for (int p = 0; p < kTilePanels; ++p) sum[p][t] = dot<F>(sum[p][t], codes[p], v);
+          for (int p = 0; p < kTilePanels; ++p) sum[p][t] = Dot::dot(sum[p][t], codes[p], v);
         }
       }
 #pragma GCC unroll unroll(6)
-      for (int t = 0; t < kTokens; ++t) {
-        const f32x16 d_x = f32x16::broadcast(x[t].d[b]);
-        f32x16 x_min = f32x16::zero();
-        if constexpr (F::kMin) x_min = f32x16::broadcast(x[t].d[b] * static_cast<float>(x[t].sums[b]));
+      for (int t = 0; t < kSpan; ++t) {
+        const f32x16 d = f32x16::broadcast(x_d[b * kTileRows + t]);
 #pragma GCC unroll unroll(2)
         for (int p = 0; p < kTilePanels; ++p) {
-          acc[p][t] =
-              fma(to_f32(sum[p][t]), f32x16::load_aligned(u.scales + (b * kTilePanels + p) * 16) * d_x, acc[p][t]);
+          const int64_t row = (b * kTilePanels + p) * 16;
+          acc[p][t] = fma(to_f32(sum[p][t]), d * f32x16::load_aligned(u.scales + row), acc[p][t]);
           if constexpr (F::kMin)
-            acc[p][t] = fma(f32x16::load_aligned(u.minima + (b * kTilePanels + p) * 16), x_min, acc[p][t]);
+            acc[p][t] =
+                fma(f32x16::broadcast(x_min[b * kTileRows + t]), f32x16::load_aligned(u.minima + row), acc[p][t]);
         }
       }
-    }
-    for (int p = 0; p < n_panels; ++p) {
-      finish_rows<kTokens>(a, first_panel + p, first_row, acc[p], rows.n_planes);
     }
   }
 };

@@ -37,25 +37,35 @@ QUERN_FN void finish_rows(const MatmulArgs& a, int64_t panel, int64_t first_row,
   for (int t = 0; t < T; ++t) finish(a, panel, first_row + t, acc[t]);
 }
 
+// Finishes kSpan sums of a panel in a tile; sums from n_rows on are padding. first_row counts planes as rows.
+template <int kSpan>
+QUERN_FN void finish_tile(const MatmulArgs& a, int64_t panel, int64_t first_row, int64_t n_rows, const f32x16* acc,
+                          int n_planes) {
+  const int64_t left = n_rows - first_row;
+  for (int t = 0; t < kSpan && t < left; t += n_planes) {
+    finish(a, panel, (first_row + t) / n_planes, n_planes == 2 ? acc[t] + acc[t + 1] : acc[t]);
+  }
+}
+
 inline int64_t panel_count(const MatmulArgs& a) {
   return (a.n_out + kPanelRows - 1) / kPanelRows;
 }
 
-// Tokens of a prefill tile. 2 panels x 6 tokens keep 12 integer and 12 float sums in 32 registers (kernels.md of the
-// design measured 84 % of the int8 peak for it); with 16 registers of half the width, 1 panel x 2 tokens.
+// A prefill tile is kTilePanels panels by a tile of six activation rows (format/activation.h), kTileSpan of them at a
+// time. 2 panels x 6 rows keep 12 integer and 12 float sums in 32 registers; with 16 registers of half the width,
+// 1 panel x 2 rows.
 inline constexpr int kTilePanels = kWide ? 2 : 1;
-inline constexpr int kTileTokens = kWide ? 6 : 2;
+inline constexpr int kTileRows = format::kTileRows, kTileSpan = kWide ? 6 : 2;
 
-// Work of a prefill matmul: groups of kTilePanels panels, times splits of the tokens when there are too few groups.
+// Work of a prefill matmul: groups of kTilePanels panels, times splits of the row tiles when there are too few groups.
 struct TileGrid {
-  int64_t n_groups, n_splits, tokens_per_split;
-  TileGrid(int64_t n_panels, int64_t n_tokens, int n_threads) {
+  int64_t n_groups, n_splits, tiles_per_split;
+  TileGrid(int64_t n_panels, int64_t n_tiles, int n_threads) {
     n_groups = (n_panels + kTilePanels - 1) / kTilePanels;
     const int64_t wanted = n_groups >= 4 * n_threads ? 1 : (4 * n_threads + n_groups - 1) / n_groups;
-    const int64_t tiles = (n_tokens + kTileTokens - 1) / kTileTokens;
-    const int64_t most = tiles / 8 > 1 ? tiles / 8 : 1;  // unpacking a panel must pay
+    const int64_t most = n_tiles / 8 > 1 ? n_tiles / 8 : 1;  // unpacking a panel must pay
     n_splits = wanted < most ? wanted : most;
-    tokens_per_split = (tiles + n_splits - 1) / n_splits * kTileTokens;
+    tiles_per_split = (n_tiles + n_splits - 1) / n_splits;
   }
 };
 
@@ -107,15 +117,73 @@ QUERN_FN i32x16 dot_start(i32 x_sum) {
   return F::kBias == 0 ? i32x16::zero() : i32x16::broadcast(-F::kBias * x_sum);
 }
 
-// Calls each(first_panel, fresh, first_row, end_row) for the thread's units; fresh: the group differs from the last
+// A tile of six activation rows; `sums` and `sums16` are what activation.h says for the format.
+struct XTile {
+  const u8* codes;
+  const float* d;
+  const std::byte* sums;
+  const std::byte* sums16;
+  // The codes of row t at k = 4 i, in all lanes: code + 128, or the code where the tier's dot has no use for the
+  // offset.
+  template <class X>
+  QUERN_FN lat<X, 64> code(int64_t i, int t) const {
+    const u8x64 v = u8x64::broadcast4(codes + (i * kTileRows + t) * 4);
+    return as<X>(kIsSame<X, u8> ? v : v ^ u8x64::broadcast(0x80));
+  }
+};
+
+struct XTiles {
+  const std::byte* x;
+  size_t stride;
+  format::ActivationTile layout;
+  explicit XTiles(const MatmulArgs& a)
+      : x(a.x), stride(a.x_stride), layout(format::activation_tile(a.act, static_cast<size_t>(a.n_in))) {}
+  QUERN_FN XTile tile(int64_t i) const {
+    const std::byte* p = x + static_cast<size_t>(i) * stride;
+    return {reinterpret_cast<const u8*>(p), reinterpret_cast<const float*>(p + layout.d_offset), p + layout.sums_offset,
+            p + layout.sums16_offset};
+  }
+};
+
+// How a tile multiplies: weight codes without bias as i8, activations as u8 (code + 128) where the dot instruction
+// wants that and it stays exact; then the sum starts from -128 times the sum of the weights.
+template <class F>
+struct TileDot {
+  static constexpr bool kNarrow = F::kSmall && kIsSame<typename F::Code, u8>;  // codes without bias within 64 of 0
+  static constexpr bool kOffset = kWide || (kRegBytes == 32 && kNarrow);
+  using X = choose<kOffset, u8, i8>;
+  static QUERN_FN i32x16 dot(const i32x16& acc, const i8x64& w, const lat<X, 64>& x) {
+    if constexpr (kWide) {
+      return idot4(acc, x, w);
+    } else if constexpr (kOffset) {
+      return idot4_small(acc, x, w);
+    } else {
+      return idot4_small(acc, w, x);
+    }
+  }
+  // A vector of `F::codes`, without bias.
+  static QUERN_FN i8x64 weight(const lat<typename F::Code, 64>& code) {
+    return as<i8>(as<u8>(code) - u8x64::broadcast(static_cast<u8>(F::kBias)));
+  }
+  // What the dot of kN such vectors starts from.
+  template <int kN>
+  static QUERN_FN i32x16 start(const i8x64* w) {
+    i32x16 sum = i32x16::zero();
+    const u8x64 ones = u8x64::broadcast(1);
+    for (int i = 0; i < kN; ++i) sum = idot4_small(sum, ones, w[i]);
+    return kOffset ? i32x16::zero() - (sum << 7) : i32x16::zero();
+  }
+};
+
+// Calls each(first_panel, fresh, first_tile, end_tile) for the thread's units; fresh: the group differs from the last
 // one's.
 template <class Each>
-QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_rows, const Each& each) {
+QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_tiles, const Each& each) {
   const Range r = share(grid.n_groups * grid.n_splits, w);
   int64_t last = -1;
   for (int64_t unit = r.begin; unit < r.end; ++unit) {
-    const int64_t group = unit / grid.n_splits, begin = unit % grid.n_splits * grid.tokens_per_split;
-    const int64_t end = begin + grid.tokens_per_split < n_rows ? begin + grid.tokens_per_split : n_rows;
+    const int64_t group = unit / grid.n_splits, begin = unit % grid.n_splits * grid.tiles_per_split;
+    const int64_t end = begin + grid.tiles_per_split < n_tiles ? begin + grid.tiles_per_split : n_tiles;
     if (begin < end) {
       each(group * kTilePanels, group != last, begin, end);
       last = group;

@@ -1,8 +1,8 @@
-// The walk of a matmul over panels and tokens, the same for every quantized format. A core (Core32, Core256) says how
-// one panel meets one row and how one tile is computed:
-//   Format, kAct, kBlock, kTileTokens, Unpacked(scratch, n_blocks) with bytes(n_in) and fill(format, panel, n_blocks),
+// The walk of a matmul over panels and activation rows, the same for every quantized format. A core (Core32, Core256)
+// says how one panel meets rows and how one tile is computed:
+//   Format, kAct, kBlock, Unpacked(scratch, n_blocks) with bytes(n_in) and fill(format, panel, n_blocks),
 //   direct_panel<T>(args, format, rows, panel, first_row, n_blocks),
-//   tile<T>(args, unpacked, rows, first_panel, n_panels, first_row, n_blocks).
+//   tile<kSpan>(unpacked, x tile, first row in the tile, n_blocks, sums out [kTilePanels][kSpan]).
 #pragma once
 
 #include "kernels/cpu/matmul_common.h"
@@ -29,32 +29,36 @@ void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   }
 }
 
-// Many rows: a group of panels is unpacked once into scratch and meets all rows of a split, a tile at a time.
+// Many rows: a group of panels is unpacked once into scratch and meets all row tiles of a split.
 template <class Core>
 void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   using F = typename Core::Format;
-  constexpr int kTokens = Core::kTileTokens;
-  const Rows rows(a);
+  const int64_t n_rows = int64_t{row_count(ctx, a.rows)} * format::plane_count(a.act);
+  const int n_planes = format::plane_count(a.act);
+  const XTiles x(a);
   const PlaneOffsets<F> offsets(a.n_in);
   const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
-  const int64_t n_blocks = a.n_in / Core::kBlock, n_rows = row_count(ctx, a.rows) * rows.n_planes,
-                n_panels = panel_count(a);
-  const TileGrid grid(n_panels, n_rows, w.n_threads);
+  const int64_t n_blocks = a.n_in / Core::kBlock, n_panels = panel_count(a),
+                n_tiles = (n_rows + kTileRows - 1) / kTileRows;
+  const TileGrid grid(n_panels, n_tiles, w.n_threads);
   const typename Core::Unpacked u(w.scratch, n_blocks);
   for_each_unit(
-      grid, w, n_rows, [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
+      grid, w,
+      n_tiles, [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
         const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
         for (int p = 0; fresh && p < kTilePanels; ++p) {
           const int64_t panel = first_panel + (p < here ? p : 0);  // a missing last panel repeats the first; unused
           u.fill(F(a.w + static_cast<size_t>(panel) * panel_size, offsets.at), p, n_blocks);
         }
-        int64_t row = begin;
-        for (; row + kTokens <= end; row += kTokens)
-          Core::template tile<kTokens>(a, u, rows, first_panel, here, row, n_blocks);
-        if constexpr (kTokens > 2) {
-          for (; row + 2 <= end; row += 2) Core::template tile<2>(a, u, rows, first_panel, here, row, n_blocks);
+        for (int64_t tile = begin; tile < end; ++tile) {
+          const XTile xt = x.tile(tile);
+          for (int t = 0; t < kTileRows; t += kTileSpan) {
+            f32x16 acc[kTilePanels][kTileSpan];
+            Core::template tile<kTileSpan>(u, xt, t, n_blocks, acc);
+            for (int p = 0; p < here; ++p)
+              finish_tile<kTileSpan>(a, first_panel + p, tile * kTileRows + t, n_rows, acc[p], n_planes);
+          }
         }
-        for (; row < end; ++row) Core::template tile<1>(a, u, rows, first_panel, here, row, n_blocks);
       });
 }
 
@@ -65,15 +69,17 @@ size_t tiled_scratch(const Shape& shape) {
 
 // The same function serves one and two planes: a plane is a row to it.
 template <class Core>
-constexpr ActivationFormat act_of(int n_planes) {
-  constexpr bool k32 = Core::kAct == ActivationFormat::q8_32;
-  return n_planes == 1 ? Core::kAct : k32 ? ActivationFormat::q8_32x2 : ActivationFormat::q8_256x2;
+constexpr ActivationFormat act_of(int n_planes, bool tiles) {
+  using A = ActivationFormat;
+  constexpr bool k32 = Core::kAct == A::q8_32;
+  if (tiles) return n_planes == 1 ? (k32 ? A::q8_32t : A::q8_256t) : k32 ? A::q8_32x2t : A::q8_256x2t;
+  return n_planes == 1 ? Core::kAct : k32 ? A::q8_32x2 : A::q8_256x2;
 }
 
 template <class Core>
 constexpr Kernel direct_row(const char* name, int n_planes = 1) {
   constexpr uint8_t kClasses = class_bit(RowClass::decode) | class_bit(RowClass::few);
-  return {{Op::matmul, Core::Format::kFormat, act_of<Core>(n_planes), Layout::x16, kClasses},
+  return {{Op::matmul, Core::Format::kFormat, act_of<Core>(n_planes, false), Layout::x16, kClasses},
           own_isa(),
           own_priority(),
           name,
@@ -82,7 +88,7 @@ constexpr Kernel direct_row(const char* name, int n_planes = 1) {
 
 template <class Core>
 constexpr Kernel tiled_row(const char* name, int n_planes = 1) {
-  return {{Op::matmul, Core::Format::kFormat, act_of<Core>(n_planes), Layout::x16, class_bit(RowClass::prefill)},
+  return {{Op::matmul, Core::Format::kFormat, act_of<Core>(n_planes, true), Layout::x16, class_bit(RowClass::prefill)},
           own_isa(),
           own_priority(),
           name,

@@ -65,7 +65,7 @@ void attend_chunk(const AttentionArgs& a, const float* q, std::byte* page, int k
 }  // namespace
 
 void kv_store(const KvStoreArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(ctx.n_rows, w);
+  const Range r = rows_of(ctx.n_rows, w);
   const int hd = a.place.head_dim;
   for (int s = 0; s < ctx.n_spans; ++s) {
     const Span& span = ctx.spans[s];

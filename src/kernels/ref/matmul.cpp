@@ -2,6 +2,7 @@
 // into x16. docs/NUMERICS.md: integer dots are exact, each block meets float once, one chain per output.
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "format/activation.h"
 #include "format/codec.h"
@@ -82,18 +83,28 @@ void matmul(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = share(a.n_out, w);
   const size_t row_bytes = format::row_bytes(a.format, static_cast<size_t>(a.n_in));
   const int n_planes = format::plane_count(a.act);
-  const size_t plane_bytes = format::activation_layout(a.act, static_cast<size_t>(a.n_in)).plane_bytes;
+  const ActivationFormat act = format::in_rows(a.act);
+  const format::ActivationLayout layout = format::activation_layout(act, static_cast<size_t>(a.n_in));
+  const size_t plane_bytes = layout.plane_bytes;
+  std::vector<std::byte> planes(act == a.act ? 0 : layout.row_bytes);
   for (int row = 0; row < row_count(ctx, a.rows); ++row) {
     const std::byte* x = a.x + static_cast<size_t>(row) * a.x_stride;
+    for (int p = 0; p < n_planes && !planes.empty(); ++p) {
+      const int v = row * n_planes + p;
+      format::take_from_tile(a.act, a.x + static_cast<size_t>(v / format::kTileRows) * a.x_stride,
+                             static_cast<size_t>(a.n_in), v % format::kTileRows,
+                             planes.data() + static_cast<size_t>(p) * plane_bytes);
+      x = planes.data();
+    }
     float* y = a.y + row * a.y_stride;
     for (int64_t o = r.begin; o < r.end; ++o) {
       const std::byte* weights = a.w + static_cast<size_t>(o) * row_bytes;
       float value = 0;
-      if (a.act == ActivationFormat::f32) {
+      if (act == ActivationFormat::f32) {
         value = dot_floats(a.format, weights, reinterpret_cast<const float*>(x), a.n_in);
       } else {
-        value = dot_codes(a.format, weights, x, a.n_in, a.act);
-        if (n_planes == 2) value = value + dot_codes(a.format, weights, x + plane_bytes, a.n_in, a.act);
+        value = dot_codes(a.format, weights, x, a.n_in, act);
+        if (n_planes == 2) value = value + dot_codes(a.format, weights, x + plane_bytes, a.n_in, act);
       }
       if (a.bias != nullptr) value = value + a.bias[o];
       if (a.residual != nullptr) value = a.residual[row * a.y_stride + o] + value;

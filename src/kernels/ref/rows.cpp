@@ -20,18 +20,26 @@ std::vector<Kernel> make_rows() {
       any(Op::act_mul, "ref.act_mul", &Erased<&act_mul>::call),
       any(Op::softcap, "ref.softcap", &Erased<&softcap>::call),
   };
-  for (const ActivationFormat act :
-       {ActivationFormat::q8_32, ActivationFormat::q8_256, ActivationFormat::q8_32x2, ActivationFormat::q8_256x2}) {
-    rows.push_back(
-        {{Op::quantize, format::Format::f32, act}, Isa::generic, 0, "ref.quantize", &Erased<&quantize>::call});
+  const auto forms = [](ActivationFormat act) {  // of the same numbers
+    return std::vector<ActivationFormat>{act, format::two_planes(act), format::in_tiles(act),
+                                         format::in_tiles(format::two_planes(act))};
+  };
+  for (const ActivationFormat one : {ActivationFormat::q8_32, ActivationFormat::q8_256}) {
+    for (const ActivationFormat act : forms(one)) {
+      rows.push_back(
+          {{Op::quantize, format::Format::f32, act}, Isa::generic, 0, "ref.quantize", &Erased<&quantize>::call});
+    }
   }
   for (int i = 0; i < format::kFormatCount; ++i) {
     const auto f = static_cast<format::Format>(i);
     rows.push_back({{Op::embed, f}, Isa::generic, 0, "ref.embed", &Erased<&embed>::call});
     const ActivationFormat act = format::activation_for(f);
     rows.push_back({{Op::matmul, f, act}, Isa::generic, 0, "ref.matmul", &Erased<&matmul>::call});
-    if (format::two_planes(act) != act) {
-      rows.push_back({{Op::matmul, f, format::two_planes(act)}, Isa::generic, 0, "ref.matmul", &Erased<&matmul>::call});
+    if (act != ActivationFormat::f32) {
+      for (const ActivationFormat form : forms(act)) {
+        if (form == act) continue;
+        rows.push_back({{Op::matmul, f, form}, Isa::generic, 0, "ref.matmul", &Erased<&matmul>::call});
+      }
     }
     rows.push_back({{Op::repack, f, ActivationFormat::f32, Layout::x16},
                     Isa::generic,

@@ -1,6 +1,8 @@
 // ref: ops that work row by row.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "format/activation.h"
 #include "format/codec.h"
@@ -34,7 +36,7 @@ float fold_partials(const float* partial) {
 }
 
 void embed(const EmbedArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(ctx.n_rows, w);
+  const Range r = rows_of(ctx.n_rows, w);
   for (int64_t row = r.begin; row < r.end; ++row) {
     float* out = a.out + at(row, a.n_dim);
     format::dequantize_row(a.format, a.table + static_cast<size_t>(ctx.ids[row]) * a.row_bytes, out,
@@ -44,7 +46,7 @@ void embed(const EmbedArgs& a, const RunContext& ctx, const Worker& w) {
 }
 
 void rope_table(const RopeTableArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(ctx.n_rows, w);
+  const Range r = rows_of(ctx.n_rows, w);
   const int step = a.neox ? 1 : 2, reach = a.neox ? a.n_pairs : 1;
   for (int i = 0; i < a.n_pairs && r.begin < r.end; ++i) {
     const double divisor = a.divisors != nullptr ? static_cast<double>(a.divisors[i]) : 1.0;
@@ -61,7 +63,7 @@ void rope_table(const RopeTableArgs& a, const RunContext& ctx, const Worker& w) 
 }
 
 void rms_norm(const RmsNormArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(row_count(ctx, a.rows), w);
+  const Range r = rows_of(row_count(ctx, a.rows), w);
   for (int64_t row = r.begin; row < r.end; ++row) {
     const int64_t source = a.gather ? ctx.out_rows[row] : row;
     norm(a.in + at(source, a.n_dim), a.weight, a.n_dim, a.eps, a.out + at(row, a.n_dim));
@@ -69,20 +71,41 @@ void rms_norm(const RmsNormArgs& a, const RunContext& ctx, const Worker& w) {
 }
 
 void quantize(const QuantizeArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(row_count(ctx, a.rows), w);
-  for (int64_t row = r.begin; row < r.end; ++row) {
-    format::quantize_activation_row(a.format, a.in + at(row, a.n), static_cast<size_t>(a.n),
-                                    a.out + static_cast<size_t>(row) * a.out_stride);
+  const int64_t n_rows = row_count(ctx, a.rows);
+  const Range r = rows_of(n_rows, w);
+  const auto n = static_cast<size_t>(a.n);
+  if (!format::is_tiled(a.format)) {
+    for (int64_t row = r.begin; row < r.end; ++row) {
+      format::quantize_activation_row(a.format, a.in + at(row, a.n), n,
+                                      a.out + static_cast<size_t>(row) * a.out_stride);
+    }
+    return;
   }
+  const format::ActivationLayout layout = format::activation_layout(format::in_rows(a.format), n);
+  const int n_planes = format::plane_count(a.format);
+  std::vector<std::byte> planes(layout.row_bytes);
+  const auto place = [&](const std::byte* plane, int64_t v) {
+    format::put_into_tile(a.format, plane, n, static_cast<int>(v % format::kTileRows),
+                          a.out + static_cast<size_t>(v / format::kTileRows) * a.out_stride);
+  };
+  for (int64_t row = r.begin; row < r.end; ++row) {
+    format::quantize_activation_row(format::in_rows(a.format), a.in + at(row, a.n), n, planes.data());
+    for (int p = 0; p < n_planes; ++p) {
+      place(planes.data() + static_cast<size_t>(p) * layout.plane_bytes, row * n_planes + p);
+    }
+  }
+  if (r.begin == r.end || r.end != n_rows) return;
+  std::fill(planes.begin(), planes.end(), std::byte{0});
+  for (int64_t v = n_rows * n_planes; v % format::kTileRows != 0; ++v) place(planes.data(), v);
 }
 
 void add(const AddArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(ctx.n_rows, w);
+  const Range r = rows_of(ctx.n_rows, w);
   for (size_t i = at(r.begin, a.n); i < at(r.end, a.n); ++i) a.out[i] = a.a[i] + a.b[i];
 }
 
 void head_norm(const HeadNormArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(ctx.n_rows, w);
+  const Range r = rows_of(ctx.n_rows, w);
   for (int64_t head = r.begin * a.n_heads; head < r.end * a.n_heads; ++head) {
     float* x = a.x + at(head, a.head_dim);
     norm(x, a.weight, a.head_dim, a.eps, x);
@@ -90,7 +113,7 @@ void head_norm(const HeadNormArgs& a, const RunContext& ctx, const Worker& w) {
 }
 
 void rope(const RopeArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(ctx.n_rows, w);
+  const Range r = rows_of(ctx.n_rows, w);
   const int step = a.neox ? 1 : 2, reach = a.neox ? a.n_pairs : 1;
   for (int64_t head = r.begin * a.n_heads; head < r.end * a.n_heads; ++head) {
     float* x = a.x + at(head, a.head_dim);
@@ -106,7 +129,7 @@ void rope(const RopeArgs& a, const RunContext& ctx, const Worker& w) {
 }
 
 void act_mul(const ActMulArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = share(ctx.n_rows, w);
+  const Range r = rows_of(ctx.n_rows, w);
   for (size_t i = at(r.begin, a.n); i < at(r.end, a.n); ++i) {
     a.out[i] = (a.fn == ActFn::silu ? silu(a.gate[i]) : gelu_tanh(a.gate[i])) * a.up[i];
   }
