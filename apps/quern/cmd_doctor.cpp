@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "apps/quern/version.h"
 #include "base/progress.h"
 #include "engine/images.h"
+#include "measure/roofline.h"
 
 namespace quern::apps {
 namespace {
@@ -24,6 +26,7 @@ struct Findings {
   std::vector<std::string> gpus;
   std::string image_folder;
   std::vector<engine::ImageStatus> images;
+  std::optional<measure::Roofline> roofline;
 };
 
 std::vector<int> usable_cpus(const Topology& topology) {
@@ -50,6 +53,17 @@ std::string tier_state(const Findings& f, const TierReport& tier) {
   if (!tier.usable) return "no: " + tier.why_not;
   if (tier.isa == f.chosen) return f.forced ? "chosen, as asked for" : "chosen";
   return f.forced ? "usable" : fmt::format("usable; {} is faster", isa_name(f.chosen));
+}
+
+nlohmann::ordered_json roofline_json(const measure::Roofline& r) {
+  nlohmann::ordered_json j = {{"isa", isa_name(r.isa)}, {"threads", r.n_threads}};
+  for (const measure::ReadRate& rate : r.dram)
+    j["memory"].push_back({{"threads", rate.n_threads}, {"bytes_per_second", rate.bytes_per_second}});
+  j["l2_bytes_per_second"] = r.l2;
+  j["l3_bytes_per_second"] = r.l3;
+  j["int8_macs_per_second"] = r.int8_macs;
+  j["f32_macs_per_second"] = r.f32_macs;
+  return j;
 }
 
 std::string as_json(const Findings& f) {
@@ -82,6 +96,7 @@ std::string as_json(const Findings& f) {
   for (const engine::ImageStatus& image : f.images)
     j["images"].push_back(
         {{"path", image.path}, {"bytes", image.bytes}, {"model", image.model}, {"why_not", image.why_not}});
+  if (f.roofline) j["roofline"] = roofline_json(*f.roofline);
   return j.dump(2) + "\n";
 }
 
@@ -131,6 +146,18 @@ std::string as_text(const Findings& f) {
   for (const CacheLevel& cache : t.caches)
     caches += fmt::format("{}{} {} x{}", caches.empty() ? "" : ", ", cache.name, human_bytes(cache.bytes), cache.count);
   row("caches", caches.empty() ? "unknown" : caches);
+  if (f.roofline) {
+    const measure::Roofline& r = *f.roofline;
+    std::string dram;
+    for (const measure::ReadRate& rate : r.dram)
+      dram += fmt::format("{}{:.1f} GB/s by {}", dram.empty() ? "memory " : ", ", rate.bytes_per_second / 1e9,
+                          rate.n_threads);
+    row("reads", dram);
+    if (r.l2 > 0) row("", fmt::format("L2 {:.1f} GB/s by {}", r.l2 / 1e9, r.n_threads));
+    if (r.l3 > 0) row("", fmt::format("L3 {:.1f} GB/s by {}", r.l3 / 1e9, r.n_threads));
+    row("arithmetic", fmt::format("int8 {:.0f} GMAC/s, f32 {:.0f} GMAC/s by {} ({})", r.int8_macs / 1e9,
+                                  r.f32_macs / 1e9, r.n_threads, isa_name(r.isa)));
+  }
   row("gpu", f.gpus.empty() ? "none" : fmt::format("{}", fmt::join(f.gpus, ", ")));
   row("images", images_text(f));
   return text;
@@ -162,6 +189,11 @@ int run_doctor(Context& context) {
   options.isa = isa;
   options.image_dir = f.image_folder;
   if (!f.image_folder.empty()) f.images = engine::list_images(options);
+  if (context.options.flag("roofline")) {
+    auto roofline = measure::measure_roofline(f.chosen, default_threads(f.topology), f.topology);
+    if (!roofline.ok()) return context.fail(roofline.error());
+    f.roofline = *std::move(roofline);
+  }
   context.out.write(context.options.flag("json") ? as_json(f) : as_text(f));
   return 0;
 }

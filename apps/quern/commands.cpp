@@ -53,7 +53,8 @@ constexpr Command kCommands[] = {
     {"doctor", "", "what this machine offers and what Quern makes of it",
      "Processor features and the kernels chosen, cores, quota, memory, caches, GPU, prepared images.\n\n"
      "  quern doctor\n"
-     "  quern doctor --json | jq .threads\n",
+     "  quern doctor --json | jq .threads\n"
+     "  quern doctor --roofline\n",
      0, run_doctor},
     {"tokenize", "TEXT|-", "text to token ids, and back",
      "Prints a JSON list of ids. The text's control tokens stay text unless --special is given.\n\n"
@@ -68,10 +69,28 @@ constexpr Command kCommands[] = {
     {"bench", "", "prompt and generation speed",
      "Measures what llama-bench measures, and prints its fields: pp N, evaluating a prompt of N tokens; tg N, "
      "generating\n"
-     "N tokens one by one; @ d D, after D tokens of context. Tokens are random; one untimed run precedes each test.\n\n"
+     "N tokens one by one; @ d D, after D tokens of context; b B, by B sequences together. Tokens are arbitrary; one\n"
+     "untimed run precedes each test. --turns: time to the first token of each turn of a chat.\n\n"
+     "--against runs a peer's llama-bench in alternation: each turn is a process of its own, ours too, with a pause "
+     "before\n"
+     "it. The ratio is that of turns of the same round, with a 95 % interval. Stolen processor time is watched, and "
+     "what\n"
+     "memory gives is measured before each turn of a generation test. --record keeps everything as JSON.\n\n"
      "  quern bench -m model.gguf\n"
+     "  quern bench -m model.gguf --against llama.cpp/bin/llama-bench --against \"ik/bin/llama-bench -rtr 1\"\n"
+     "  quern bench -m model.gguf -p 0 -n 64 -b 1,2,4,8 --turns 4 --record records\n"
      "  quern bench -m model.gguf -p 512,2048 -n 128 -d 0,4096 -t 1,2 -r 3 -o json\n",
      0, run_bench},
+    {"profile", "", "where the time of prompt and generation goes",
+     "Per bucket and per node of the plan: time (mean over threads), bytes that must move, rates, and the part of "
+     "what\n"
+     "this machine can do (`quern doctor --roofline`) that was reached. \"wait\" is time at barriers. --trace writes a "
+     "file\n"
+     "for ui.perfetto.dev: one lane a thread, one slice a call.\n\n"
+     "  quern profile -m model.gguf\n"
+     "  quern profile -m model.gguf -p 0 -n 32 -d 4096 --no-fuse row_chain\n"
+     "  quern profile -m model.gguf --trace trace.json -o json | jq .phases\n",
+     0, run_profile},
     {"eval", "", "perplexity, and divergence from saved logits",
      "The text is cut into windows of -c tokens. As in llama-perplexity, each window is evaluated from an empty "
      "context\n"

@@ -108,6 +108,18 @@ class Session {
   virtual void truncate(int n) = 0;
 };
 
+// The next token of one session.
+struct NextToken {
+  Session* session;
+  int32_t token;
+};
+inline constexpr int kMaxBatch = 64;
+// Appends one token to each of several sessions and evaluates them in one run, which reads the weights once for up to 8
+// sessions. Afterwards each session's logits() are those that follow its token, bit for bit what sync() would give.
+// Errors leave every timeline as it was: invalid_argument (no session, more than kMaxBatch, one of another engine or
+// given twice, a token outside the vocabulary), limit_exceeded where a session's context is full.
+Result<void> step(Engine& engine, std::span<const NextToken> next);
+
 enum class StopReason { eog, max_tokens, context_full, cancelled, callback };
 
 struct GenerateStats {
@@ -130,5 +142,10 @@ Result<GenerateStats> generate(Engine& engine, Session& session, std::span<const
 // and sampling, from an empty context (after n_depth tokens of context, which are not timed). Returns seconds.
 Result<double> time_prompt(Session& session, int n_prompt, int n_depth = 0);
 Result<double> time_decode(Session& session, int n_gen, int n_depth = 0);
+// Generation of n_gen tokens in each of n_sessions sessions, which go on together (step()). Returns seconds.
+Result<double> time_batch(Engine& engine, int n_sessions, int n_gen, int n_depth = 0);
+// A chat of n_turns turns, each of n_tokens more: the seconds from a turn's tokens to the logits of the first token of
+// its answer, one a turn. What came before is reused, as a session does.
+Result<std::vector<double>> time_turns(Session& session, int n_turns, int n_tokens);
 
 }  // namespace quern::engine

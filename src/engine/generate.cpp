@@ -15,10 +15,10 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Ids that depend on nothing and repeat no prefix of another run.
-std::vector<int32_t> bench_tokens(int n) {
+// Ids that depend on nothing but n and which of several sequences they are for.
+std::vector<int32_t> bench_tokens(int n, int sequence = 0) {
   std::vector<int32_t> tokens(static_cast<size_t>(n));
-  for (int i = 0; i < n; ++i) tokens[static_cast<size_t>(i)] = i * 7 % 251 + 3;
+  for (int i = 0; i < n; ++i) tokens[static_cast<size_t>(i)] = (i * 7 + sequence * 31) % 251 + 3;
   return tokens;
 }
 
@@ -88,6 +88,37 @@ Result<double> time_decode(Session& session, int n_gen, int n_depth) {
   for (int i = 1; i <= n_gen; ++i)
     QUERN_TRY_VOID(session.sync(std::span(tokens).first(static_cast<size_t>(n_depth + i))));
   return seconds_since(start);
+}
+
+Result<double> time_batch(Engine& engine, int n_sessions, int n_gen, int n_depth) {
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<std::vector<int32_t>> tokens;
+  std::vector<NextToken> next;
+  for (int i = 0; i < n_sessions; ++i) {
+    QUERN_TRY(auto session, engine.new_session());
+    tokens.push_back(bench_tokens(n_depth + n_gen, i));
+    if (n_depth > 0) QUERN_TRY_VOID(session->sync(std::span(tokens.back()).first(static_cast<size_t>(n_depth))));
+    next.push_back({session.get(), 0});
+    sessions.push_back(std::move(session));
+  }
+  const Clock::time_point start = Clock::now();
+  for (int i = n_depth; i < n_depth + n_gen; ++i) {
+    for (size_t j = 0; j < next.size(); ++j) next[j].token = tokens[j][static_cast<size_t>(i)];
+    QUERN_TRY_VOID(step(engine, next));
+  }
+  return seconds_since(start);
+}
+
+Result<std::vector<double>> time_turns(Session& session, int n_turns, int n_tokens) {
+  const std::vector<int32_t> tokens = bench_tokens(n_turns * n_tokens);
+  session.truncate(0);
+  std::vector<double> seconds;
+  for (int turn = 1; turn <= n_turns; ++turn) {
+    const Clock::time_point start = Clock::now();
+    QUERN_TRY_VOID(session.sync(std::span(tokens).first(static_cast<size_t>(turn * n_tokens))));
+    seconds.push_back(seconds_since(start));
+  }
+  return seconds;
 }
 
 }  // namespace quern::engine

@@ -35,6 +35,7 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options, uint3
   } wanted[] = {{&s.decode, 1, 1},
                 {&s.few, kernels::kFewRows, 1},
                 {&s.prefill, s.n_chunk, 1},
+                {&s.batch, kernels::kFewRows, kernels::kFewRows},
                 {&s.all, kAllOutputs, kAllOutputs}};
   size_t arena = 0, scratch = 0;
   for (const bool measure : {true, false}) {

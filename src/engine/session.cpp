@@ -1,4 +1,4 @@
-// Session: one timeline over an engine. Prefix reuse, chunked evaluation, rollback.
+// Session: one timeline over an engine. Prefix reuse, chunked evaluation, rollback; a step of several sessions at once.
 #include <algorithm>
 #include <numeric>
 
@@ -65,13 +65,33 @@ class SessionImpl final : public Session {
     timeline_.resize(static_cast<size_t>(n));
   }
 
+  // For step(): what a run of one more token needs, and what it leaves. prepare_next() changes nothing that shows.
+  const Engine::State& state() const { return s_; }
+  Result<kernels::Span> prepare_next(int row, int32_t token) {
+    if (n_past() >= s_.n_ctx) return no_room(timeline_.size() + 1);
+    QUERN_TRY_VOID(check_ids({&token, 1}));
+    QUERN_TRY_VOID(kv_.prepare(n_past(), n_past() + 1));
+    return kernels::Span{row, 1, n_past(), kv_.pages()};
+  }
+  void take_next(int32_t token, const float* logits /*[n_vocab]*/) {
+    n_reused_ = n_past();
+    timeline_.push_back(token);
+    std::copy_n(logits, logits_.size(), logits_.begin());
+  }
+
  private:
+  Error no_room(size_t n_tokens) const {
+    return {Status::limit_exceeded, std::to_string(n_tokens) + " tokens do not fit the context of " +
+                                        std::to_string(s_.n_ctx) + "; a larger one can be asked for with -c"};
+  }
+
   Result<void> check(std::span<const int32_t> tokens) const {
     if (tokens.empty()) return Error{Status::invalid_argument, "no tokens to evaluate"};
-    if (tokens.size() > static_cast<size_t>(s_.n_ctx)) {
-      return Error{Status::limit_exceeded, std::to_string(tokens.size()) + " tokens do not fit the context of " +
-                                               std::to_string(s_.n_ctx) + "; a larger one can be asked for with -c"};
-    }
+    if (tokens.size() > static_cast<size_t>(s_.n_ctx)) return no_room(tokens.size());
+    return check_ids(tokens);
+  }
+
+  Result<void> check_ids(std::span<const int32_t> tokens) const {
     for (const int32_t id : tokens) {
       if (id < 0 || id >= s_.model->spec.n_vocab) {
         return Error{Status::invalid_argument, "token id " + std::to_string(id) + " is outside the vocabulary of " +
@@ -86,7 +106,8 @@ class SessionImpl final : public Session {
     QUERN_TRY_VOID(kv_.prepare(first, first + n));
     std::iota(positions_.begin(), positions_.begin() + n, first);
     const kernels::Span span{0, n, first, kv_.pages()};
-    s_.runner->run(plan, {n, tokens.data(), positions_.data(), &span, 1, out_rows_.data(), n_out});
+    const kernels::RunContext ctx{n, tokens.data(), positions_.data(), &span, 1, out_rows_.data(), n_out};
+    s_.run(plan, ctx);
     timeline_.insert(timeline_.end(), tokens.begin(), tokens.end());
     return {};
   }
@@ -103,6 +124,34 @@ class SessionImpl final : public Session {
 
 Result<std::unique_ptr<Session>> Engine::new_session() {
   return std::unique_ptr<Session>(new SessionImpl(*state_));
+}
+
+Result<void> step(Engine& engine, std::span<const NextToken> next) {
+  Engine::State& s = engine.state();
+  if (next.empty() || next.size() > static_cast<size_t>(kMaxBatch)) {
+    return Error{Status::invalid_argument,
+                 "a step takes 1 to " + std::to_string(kMaxBatch) + " sessions, not " + std::to_string(next.size())};
+  }
+  SessionImpl* sessions[kMaxBatch];
+  kernels::Span spans[kMaxBatch];
+  int32_t ids[kMaxBatch], positions[kMaxBatch], rows[kMaxBatch];
+  const int n = static_cast<int>(next.size());
+  for (int i = 0; i < n; ++i) {
+    const NextToken& one = next[static_cast<size_t>(i)];
+    sessions[i] = dynamic_cast<SessionImpl*>(one.session);
+    if (sessions[i] == nullptr || &sessions[i]->state() != &s ||
+        std::find(sessions, sessions + i, sessions[i]) != sessions + i)
+      return Error{Status::invalid_argument, "a step takes sessions of its engine, each once"};
+    QUERN_TRY(spans[i], sessions[i]->prepare_next(i, one.token));
+    ids[i] = one.token;
+    positions[i] = spans[i].first_position;
+    rows[i] = i;
+  }
+  const plan::Plan& plan = s.plan_for_batch(n);
+  s.run(plan, {n, ids, positions, spans, n, rows, n});
+  const size_t n_vocab = static_cast<size_t>(s.model->spec.n_vocab);
+  for (int i = 0; i < n; ++i) sessions[i]->take_next(ids[i], plan.logits + n_vocab * static_cast<size_t>(i));
+  return {};
 }
 
 }  // namespace quern::engine

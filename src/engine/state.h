@@ -1,6 +1,7 @@
 // What an Engine holds, in order of construction. Internal to engine/.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -19,7 +20,7 @@
 namespace quern::engine {
 
 // Rows whose logits one run hands out when all are wanted.
-inline constexpr int kAllOutputs = 64;
+inline constexpr int kAllOutputs = kMaxBatch;
 
 struct Engine::State {
   file::GgufFile file;
@@ -33,15 +34,28 @@ struct Engine::State {
   plan::KvLayout kv_layout;
   std::unique_ptr<exec::WeightStore> weights;
   Buffer arena;
-  plan::Plan decode, few, prefill, all;  // 1 row; up to 8; a chunk, last row's logits; a few rows, all logits
+  plan::Plan decode, few, prefill;  // 1 row; up to 8; a chunk: the last row's logits
+  plan::Plan batch, all;            // up to 8 rows; up to 64: every row's logits
   std::optional<exec::Runner> runner;
   std::unique_ptr<exec::KvPool> kv_pool;
+  // Where set (measure/profile.h), runs are timed and told of, from the thread that runs.
+  std::function<void(const plan::Plan&, const kernels::RunContext&, const exec::RunTimes&)> on_run;
+  exec::RunTimes run_times;
   std::unique_ptr<exec::ImageSaver> image_saver;  // last: it ends before what it reads
 
   explicit State(file::GgufFile f) : file(std::move(f)) {}
   // The plan for a run of so many rows that wants the last row's logits or none.
   const plan::Plan& plan_for(int n_rows) const {
     return n_rows == 1 ? decode : n_rows <= kernels::kFewRows ? few : prefill;
+  }
+  // The plan for a run of one row each of so many sequences.
+  const plan::Plan& plan_for_batch(int n_rows) const {
+    return n_rows == 1 ? decode : n_rows <= kernels::kFewRows ? batch : all;
+  }
+  void run(const plan::Plan& plan, const kernels::RunContext& ctx) {
+    if (!on_run) return runner->run(plan, ctx);
+    runner->run_timed(plan, ctx, run_times);
+    on_run(plan, ctx, run_times);
   }
 };
 
