@@ -40,6 +40,10 @@ Result<std::string> cache_directory(const std::string& chosen) {
   return path;
 }
 
+std::string image_folder(const std::string& cache) {
+  return cache + "/images";
+}
+
 std::string model_path(const std::string& cache, const CatalogEntry& entry) {
   return cache + "/models/" + entry.file_name;
 }

@@ -1,4 +1,4 @@
-// The user's cache folder: where models and the chat's history live.
+// The user's cache folder: where models, their prepared images and the chat's history live.
 #pragma once
 
 #include <string>
@@ -12,6 +12,8 @@ namespace quern::apps {
 Result<std::string> cache_location(const std::string& chosen);
 // The same, created if absent.
 Result<std::string> cache_directory(const std::string& chosen);
+// Where prepared images are kept.
+std::string image_folder(const std::string& cache);
 std::string model_path(const std::string& cache, const CatalogEntry& entry);
 // The file is there and has the right size (its hash was checked before it got its name).
 bool have_model(const std::string& cache, const CatalogEntry& entry);

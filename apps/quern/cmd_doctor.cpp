@@ -7,11 +7,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/quern/command.h"
 #include "apps/quern/machine.h"
 #include "apps/quern/session_options.h"
 #include "apps/quern/version.h"
 #include "base/progress.h"
+#include "engine/images.h"
 #include "engine/tuning.h"
 #include "measure/roofline.h"
 
@@ -25,6 +25,8 @@ struct Findings {
   bool forced = false;
   Topology topology;
   std::vector<std::string> gpus;
+  std::string image_folder;
+  std::vector<engine::ImageStatus> images;
   std::optional<measure::Roofline> roofline;
   std::string tune_file;                 // where this machine's sidecar is or would be; "" without a cache folder
   std::optional<engine::Tuning> tuning;  // where it holds
@@ -118,6 +120,10 @@ std::string as_json(const Findings& f) {
     j["tuning"]["queries"] = f.tuning->entries.size();
     j["tuning"]["tuned"] = f.tuning->n_winners();
   }
+  j["images"] = nlohmann::ordered_json::array();
+  for (const engine::ImageStatus& image : f.images)
+    j["images"].push_back(
+        {{"path", image.path}, {"bytes", image.bytes}, {"model", image.model}, {"why_not", image.why_not}});
   if (f.roofline) j["roofline"] = roofline_json(*f.roofline);
   return j.dump(2) + "\n";
 }
@@ -130,6 +136,18 @@ std::string kinds_text(const Topology& t) {
                         kind.name.empty() ? fmt::format("of kind {}", kind.efficiency) : kind.name);
   }
   return text + ")";
+}
+
+std::string images_text(const Findings& f) {
+  if (f.image_folder.empty()) return "no folder for prepared images";
+  uint64_t bytes = 0, unusable = 0;
+  for (const engine::ImageStatus& image : f.images) {
+    bytes += image.bytes;
+    unusable += image.why_not.empty() ? 0 : 1;
+  }
+  return fmt::format("{} prepared, {}{} in {}", f.images.size(), human_bytes(bytes),
+                     unusable > 0 ? fmt::format(", {} of them unusable (quern convert --list)", unusable) : "",
+                     f.image_folder);
 }
 
 std::string as_text(const Findings& f) {
@@ -175,6 +193,7 @@ std::string as_text(const Findings& f) {
                         f.tuning->date, f.tune_file);
   row("tuning", tuned);
   row("gpu", f.gpus.empty() ? "none" : fmt::format("{}", fmt::join(f.gpus, ", ")));
+  row("images", images_text(f));
   return text;
 }
 
@@ -200,6 +219,11 @@ int run_doctor(Context& context) {
   f.topology = *std::move(topology);
   f.gpus = find_gpus("");
   look_at_tuning(context.options, f);
+  f.image_folder = image_directory(context.options.text("cache"));
+  engine::EngineOptions options;
+  options.isa = isa;
+  options.image_dir = f.image_folder;
+  if (!f.image_folder.empty()) f.images = engine::list_images(options);
   if (context.options.flag("roofline")) {
     auto roofline = measure::measure_roofline(f.chosen, default_threads(f.topology), f.topology);
     if (!roofline.ok()) return context.fail(roofline.error());

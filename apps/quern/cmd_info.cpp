@@ -6,9 +6,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "apps/quern/inputs.h"
+#include "apps/quern/session_options.h"
 #include "apps/quern/support.h"
 #include "base/progress.h"
+#include "engine/images.h"
 #include "file/gguf.h"
 
 namespace quern::apps {
@@ -108,12 +109,17 @@ std::string shape_text(const file::Tensor& tensor) {
   return text;
 }
 
-std::string as_json(const file::GgufFile& file, bool full) {
+using Images = std::vector<engine::PreparedImage>;
+
+std::string as_json(const file::GgufFile& file, const Images& images, bool full) {
   Json j;
   j["files"] = file.shard_paths();
   j["version"] = file.version();
   j["bytes"] = file.bytes();
   j["alignment"] = file.alignment();
+  j["images"] = Json::array();
+  for (const engine::PreparedImage& image : images)
+    j["images"].push_back({{"path", image.path}, {"bytes", image.bytes}});
   for (const SupportRow& row : check_support(file))
     j["support"].push_back({{"part", row.part}, {"name", row.name}, {"ok", row.ok}, {"why_not", row.why_not}});
   j["metadata"] = Json::object();
@@ -141,11 +147,14 @@ std::string printable(std::string_view text) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-std::string as_text(const file::GgufFile& file, bool full) {
+std::string as_text(const file::GgufFile& file, const Images& images, bool full) {
   std::string text;
   for (const std::string& path : file.shard_paths()) text += fmt::format("file        {}\n", path);
-  text += fmt::format("version     GGUF {}, {} bytes ({}), alignment {}\n\nsupport\n", file.version(), file.bytes(),
+  text += fmt::format("version     GGUF {}, {} bytes ({}), alignment {}\n", file.version(), file.bytes(),
                       human_bytes(file.bytes()), file.alignment());
+  for (const engine::PreparedImage& image : images)
+    text += fmt::format("image       {} ({})\n", image.path, human_bytes(image.bytes));
+  text += "\nsupport\n";
   for (const SupportRow& row : check_support(file)) {
     text += fmt::format("  {:<14} {:<16} {}\n", row.part, printable(row.name),
                         row.ok ? "yes" : "no: " + printable(row.why_not));
@@ -177,7 +186,8 @@ int run_info(Context& context) {
   const auto file = file::GgufFile::open(*path);
   if (!file.ok()) return context.fail(file.error());
   const bool full = context.options.flag("full");
-  context.out.write(context.options.flag("json") ? as_json(*file, full) : as_text(*file, full));
+  const Images images = engine::images_of(*path, image_directory(context.options.text("cache")));
+  context.out.write(context.options.flag("json") ? as_json(*file, images, full) : as_text(*file, images, full));
   return 0;
 }
 

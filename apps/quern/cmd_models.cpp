@@ -7,6 +7,7 @@
 #include "apps/models/fetch.h"
 #include "apps/quern/command.h"
 #include "base/progress.h"
+#include "engine/images.h"
 
 namespace quern::apps {
 namespace {
@@ -62,7 +63,12 @@ int run_models(Context& context) {
     return context.fail({Status::not_found, "no model '" + args[1] + "' in the catalogue (quern models list)"});
   if (action == "remove") {
     const auto removed = remove_model(*cache, *entry);
-    return removed.ok() ? 0 : context.fail(removed.error());
+    if (!removed.ok()) return context.fail(removed.error());
+    for (const auto& image : engine::images_of(model_path(*cache, *entry), image_folder(*cache))) {
+      const auto gone = engine::remove_image(image.path);
+      if (!gone.ok()) return context.fail(gone.error());
+    }
+    return 0;
   }
   if (action == "path") {
     const std::string path = model_path(*cache, *entry);

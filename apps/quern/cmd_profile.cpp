@@ -1,15 +1,33 @@
 // profile: where the time of a model's prompt and generation goes.
 #include <algorithm>
 
+#include "apps/quern/bench_record.h"
 #include "apps/quern/session_options.h"
+#include "apps/quern/version.h"
 #include "base/file_io.h"
 #include "measure/profile.h"
 
 namespace quern::apps {
 namespace {
 
+Result<void> record(const Context& context, const std::string& path, const measure::Box& box,
+                    const measure::Profile& profile) {
+  QUERN_TRY(measure::Records records, measure::Records::open(path, box));
+  const std::string date = measure::date_now();
+  records.add(date, *profile.roofline);
+  records.add(date, build_commit(), profile, context.options.text("note"));
+  return records.save();
+}
+
 Result<void> profile(const Context& context) {
   const Options& o = context.options;
+  const Topology topology = detect_topology();
+  const measure::Box box = this_box(topology);
+  const std::string records = o.given("record") ? record_path(o.text("record"), box) : "";
+  // A file that cannot be added to is an error before anything is measured.
+  if (!records.empty()) {
+    QUERN_TRY([[maybe_unused]] const auto can_be_read, measure::Records::open(records, box));
+  }
   measure::ProfileOptions wanted;
   wanted.n_prompt = static_cast<int>(o.integer("n-prompt"));
   wanted.n_gen = static_cast<int>(o.integer("n-gen"));
@@ -20,7 +38,8 @@ Result<void> profile(const Context& context) {
   options.n_ctx = wanted.n_depth + std::max(wanted.n_prompt, wanted.n_gen);
   QUERN_TRY(const auto engine, load_engine(context, options));
   QUERN_TRY(measure::Profile result, measure::run_profile(*engine, wanted));
-  QUERN_TRY(result.roofline, measure::measure_roofline(engine->isa(), engine->n_threads(), detect_topology()));
+  QUERN_TRY(result.roofline, measure::measure_roofline(engine->isa(), engine->n_threads(), topology));
+  if (!records.empty()) QUERN_TRY_VOID(record(context, records, box, result));
   if (wanted.trace) {
     const std::string trace = measure::trace_json(result);
     QUERN_TRY_VOID(write_file_atomic(o.text("trace"), std::as_bytes(std::span(trace.data(), trace.size()))));

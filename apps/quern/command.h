@@ -49,6 +49,7 @@ int run_models(Context& context);
 int run_info(Context& context);
 int run_plan(Context& context);
 int run_doctor(Context& context);
+int run_convert(Context& context);
 int run_tokenize(Context& context);
 int run_logits(Context& context);
 int run_bench(Context& context);

@@ -40,8 +40,20 @@ constexpr Command kCommands[] = {
      "  quern plan model.gguf\n"
      "  quern plan model.gguf --no-fuse all --isa generic\n",
      1, run_plan},
+    {"convert", "[FILE]", "prepare a model's weights ahead of its first run, and manage what is prepared",
+     "The first run of a model packs its weights for this processor's kernels and keeps the result in the cache "
+     "folder,\n"
+     "where later runs read it (--image off: not). This command does that without a run, with little memory, and "
+     "prints\n"
+     "the path of the prepared image. Images can be deleted at any time; they are made again when wanted.\n\n"
+     "  quern convert -m model.gguf\n"
+     "  quern convert --list\n"
+     "  quern convert --verify\n"
+     "  quern convert --clean\n",
+     1, run_convert},
     {"doctor", "", "what this machine offers and what Quern makes of it",
-     "Processor features and the kernels chosen, cores, quota, memory, caches, GPU, and what was tuned.\n\n"
+     "Processor features and the kernels chosen, cores, quota, memory, caches, GPU, prepared images, and what was "
+     "tuned.\n\n"
      "  quern doctor\n"
      "  quern doctor --json | jq .threads\n"
      "  quern doctor --roofline\n",
@@ -59,8 +71,16 @@ constexpr Command kCommands[] = {
     {"bench", "", "prompt and generation speed",
      "Measures what llama-bench measures, and prints its fields: pp N, evaluating a prompt of N tokens; tg N, "
      "generating\n"
-     "N tokens one by one; @ d D, after D tokens of context. Tokens are random; one untimed run precedes each test.\n\n"
+     "N tokens one by one; @ d D, after D tokens of context; b B, by B sequences together. Tokens are arbitrary; one\n"
+     "untimed run precedes each test. --turns: time to the first token of each turn of a chat.\n\n"
+     "--against runs a peer's llama-bench in alternation: each turn is a process of its own, ours too, with a pause "
+     "before\n"
+     "it. The ratio is that of turns of the same round, with a 95 % interval. Stolen processor time is watched, and "
+     "what\n"
+     "memory gives is measured before each turn of a generation test. --record keeps everything as JSON.\n\n"
      "  quern bench -m model.gguf\n"
+     "  quern bench -m model.gguf --against llama.cpp/bin/llama-bench --against \"ik/bin/llama-bench -rtr 1\"\n"
+     "  quern bench -m model.gguf -p 0 -n 64 -b 1,2,4,8 --turns 4 --record records\n"
      "  quern bench -m model.gguf -p 512,2048 -n 128 -d 0,4096 -t 1,2 -r 3 -o json\n",
      0, run_bench},
     {"profile", "", "where the time of prompt and generation goes",

@@ -9,7 +9,7 @@ constexpr OptionType kFlag = OptionType::flag, kInteger = OptionType::integer, k
 
 #define QUERN_GENERATING "run chat"
 #define QUERN_EVALUATING "run chat plan logits bench profile eval"
-#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench profile tune eval"
+#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench profile tune eval convert"
 
 // clang-format off
 // commands, name, letter, type, placeholder, default, min, max, choices, environment, repeats, help
@@ -31,15 +31,21 @@ constexpr OptionRow kRows[] = {
     {QUERN_GENERATING, "raw", "", kFlag, "", "", 0, 0, "", "", false, "no chat template: continue the text as it is; control tokens in it are recognised"},
     {"run chat logits", "ctx", "c", kInteger, "N", "0", 0, 16777216, "", "QUERN_CTX", false, "positions to make room for; 0: the model's own number, at most 8192"},
     {"eval", "ctx", "c", kInteger, "N", "512", 8, 16777216, "", "", false, "tokens of one window"},
-    {"run chat plan logits profile tune eval", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
+    {"run chat plan logits profile tune eval convert", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
      "threads; 0: as tuned, else one per usable physical core, within the cgroup's quota"},
     {"bench", "threads", "t", kIntegers, "N,..", "0", 0, 4096, "", "QUERN_THREADS", false,
      "thread counts to measure; 0: as tuned, else one per usable physical core, within the cgroup's quota"},
     {QUERN_EVALUATING " tune", "chunk", "", kInteger, "N", "512", 1, 65536, "", "", false, "prompt tokens to evaluate at once; any number gives the same bits"},
-    {QUERN_EVALUATING " doctor", "isa", "", kChoice, "NAME", "auto", 0, 0, "auto|generic|avx2|avx512|neon", "QUERN_ISA", false,
+    {QUERN_EVALUATING " convert doctor", "isa", "", kChoice, "NAME", "auto", 0, 0, "auto|generic|avx2|avx512|neon", "QUERN_ISA", false,
      "the instruction set of the kernels; auto: the best of this processor"},
     {QUERN_EVALUATING, "no-fuse", "", kText, "NAME", "", 0, 0, "", "QUERN_NO_FUSE", true, "leave out the fusion NAME (quern plan lists them); all: every one"},
+    {QUERN_EVALUATING " tune", "image", "", kChoice, "MODE", "auto", 0, 0, "auto|map|off", "QUERN_IMAGE", false,
+     "packed weights: auto keeps them in the cache folder and reads them from there; map, and does not copy them into memory; off packs at each start"},
     {QUERN_EVALUATING, "tune", "", kChoice, "WORD", "auto", 0, 0, "auto|off", "QUERN_TUNE", false, "auto: kernels and threads as `quern tune` found them on this machine; off: the defaults"},
+    {"convert", "list", "", kFlag, "", "", 0, 0, "", "", false, "list the prepared images: size, state, model"},
+    {"convert", "verify", "", kFlag, "", "", 0, 0, "", "", false, "check every byte of the prepared images against its checksum"},
+    {"convert", "clean", "", kFlag, "", "", 0, 0, "", "", false, "delete prepared images that no model file wants any more, and unfinished ones"},
+    {"convert", "all", "", kFlag, "", "", 0, 0, "", "", false, "with --clean: delete every prepared image"},
     {"tokenize", "detokenize", "", kFlag, "", "", 0, 0, "", "", false, "the other way: ids (JSON list, or numbers with commas or spaces) to text"},
     {"tokenize", "special", "", kFlag, "", "", 0, 0, "", "", false, "recognise control tokens in the text, and add those that the model wants around it"},
     {"logits", "tokens", "", kText, "IDS", "", 0, 0, "", "", false, "token ids: 1,2,3 or @FILE.json (a list) or @FILE.npy (integers)"},
@@ -48,6 +54,16 @@ constexpr OptionRow kRows[] = {
     {"bench", "n-gen", "n", kIntegers, "N,..", "128", 0, 16777216, "", "", false, "generation lengths to measure; 0: none"},
     {"bench", "n-depth", "d", kIntegers, "N,..", "0", 0, 16777216, "", "", false, "tokens already in the context before measuring"},
     {"bench", "repetitions", "r", kInteger, "N", "5", 1, 100000, "", "", false, "how often each test is timed"},
+    {"bench", "batch", "b", kIntegers, "N,..", "1", 1, 64, "", "", false, "sequences that generate together; their tokens per second add up"},
+    {"bench", "turns", "", kInteger, "N", "0", 0, 1000, "", "", false, "also time a chat of N turns: ms to the first token of each, what came before being reused"},
+    {"bench", "turn-tokens", "", kInteger, "N", "128", 1, 1000000, "", "", false, "tokens that each turn of --turns adds"},
+    {"bench", "against", "", kText, "COMMAND", "", 0, 0, "", "", true,
+     "alternate with a peer's llama-bench: its path and its own options (\"PATH -rtr 1\"); before it version=TEXT where it does not know its own"},
+    {"bench", "rounds", "", kInteger, "N", "6", 1, 100000, "", "", false, "turns of each program, in the order A B, B A, A B, ...; without --against 1"},
+    {"bench", "cool-down", "", kReal, "SECONDS", "1", 0, 3600, "", "", false, "pause between turns"},
+    {"bench profile", "record", "", kText, "PATH", "", 0, 0, "", "", false,
+     "append to the records of this machine: a .json file, or the folder of a file named after the processor"},
+    {"bench profile", "note", "", kText, "TEXT", "", 0, 0, "", "", false, "what the records should say beside the figures"},
     {"bench", "output", "o", kChoice, "FORMAT", "md", 0, 0, "md|json|jsonl|csv", "", false, "the form of the results"},
     {"bench", "no-warmup", "", kFlag, "", "", 0, 0, "", "", false, "leave out the untimed run before each test"},
     {"profile", "n-prompt", "p", kInteger, "N", "512", 0, 16777216, "", "", false, "tokens of the prompt; 0: no prompt"},
@@ -66,7 +82,7 @@ constexpr OptionRow kRows[] = {
     {"info doctor models tune eval", "json", "", kFlag, "", "", 0, 0, "", "", false, "print JSON"},
     {"info", "full", "", kFlag, "", "", 0, 0, "", "", false, "print long metadata arrays and strings in full"},
     {QUERN_WITH_MODEL " models doctor", "cache", "", kText, "FOLDER", "", 0, 0, "", "QUERN_CACHE", false,
-     "where models, what was tuned and the chat's history are kept; else XDG_CACHE_HOME/quern, else ~/.cache/quern"},
+     "where models, prepared images, what was tuned and the chat's history are kept; else XDG_CACHE_HOME/quern, else ~/.cache/quern"},
     {QUERN_WITH_MODEL " models", "verbose", "v", kFlag, "", "", 0, 0, "", "", false, "say more on standard error"},
     {"help", "markdown", "", kFlag, "", "", 0, 0, "", "", false, "print docs/OPTIONS.md"},
 };

@@ -1,9 +1,18 @@
 #include "apps/quern/session_options.h"
 
 #include "apps/models/cache.h"
+#include "base/log.h"
 #include "base/progress.h"
 
 namespace quern::apps {
+
+std::string image_directory(const std::string& cache) {
+  const auto folder = cache_directory(cache);
+  if (folder.ok()) return image_folder(*folder);
+  // A machine without a home folder has no cache; that is no news. One that cannot be written is.
+  log(folder.error().status == Status::not_found ? LogLevel::info : LogLevel::warning, folder.error().message);
+  return "";
+}
 
 engine::EngineOptions engine_options(const Context& context) {
   const Options& o = context.options;
@@ -18,6 +27,8 @@ engine::EngineOptions engine_options(const Context& context) {
     out.no_fuse = o.texts("no-fuse");
     if (o.text("tune") == "auto") out.tune_dir = tune_directory(o);
   }
+  if (o.text("image") != "off") out.image_dir = image_directory(o.text("cache"));
+  out.image_mode = o.text("image") == "map" ? engine::ImageMode::map : engine::ImageMode::automatic;
   return out;
 }
 

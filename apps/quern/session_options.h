@@ -10,7 +10,10 @@
 
 namespace quern::apps {
 
-// EngineOptions from --threads, --ctx, --chunk, --isa, --no-fuse, --tune, as far as the command has them.
+// The folder of prepared images in the cache folder; empty where there is none.
+std::string image_directory(const std::string& cache);
+
+// EngineOptions from --threads, --ctx, --chunk, --isa, --no-fuse, --image, --tune, as far as the command has them.
 engine::EngineOptions engine_options(const Context& context);
 
 // find_model, then Engine::load with a progress bar. `options`: where a command decides something itself.

@@ -35,6 +35,10 @@ struct SamplerOptions;
 
 namespace quern::engine {
 
+// automatic: an image is copied into memory, where the machine has room for it, since that is read faster; else mapped.
+// map: always mapped: there at once, its memory shared by all processes and given up under pressure, a little slower.
+enum class ImageMode : uint8_t { automatic, map, off };
+
 struct EngineOptions {
   int n_threads = 0;                 // 0: as tuned, else one per usable physical core, within the cgroup quota
   int spins = 0;                     // TeamOptions::spins; 0: as tuned, else the default
@@ -42,6 +46,11 @@ struct EngineOptions {
   int n_chunk = 512;                 // prompt tokens evaluated at once; any value gives the same bits
   std::vector<std::string> no_fuse;  // fusions to leave out, by name; "all" for every one
   std::string isa;                   // "" or "auto": the best tier; else generic, avx2, avx512, neon
+  // Where prepared images (packed weights, read instead of packed anew) are kept; empty: none is used. A load that
+  // finds none packs into memory, and writes one behind the scenes for the next load. Whatever is wrong with an image
+  // or its folder is a warning in the log, never an error.
+  std::string image_dir;
+  ImageMode image_mode = ImageMode::automatic;
   // The folder of tuning sidecars (engine/tuning.h); "": untuned. One that does not hold is warned of and ignored.
   std::string tune_dir;
   // Where set, these kernels instead of a sidecar's.
@@ -71,6 +80,11 @@ class Engine {
   Isa isa() const;
   // The compiled plans as text, one step a line (`quern plan`).
   std::string plan_text() const;
+  // Whether the weights are those of a prepared image, and whether they are computed with where that is mapped.
+  bool weights_from_image() const;
+  bool weights_mapped() const;
+  // Returns once nothing is being written behind the scenes (for who measures, or wants the image to be there).
+  void wait_for_image();
   // The sidecar that kernels or knobs came from; "" where none was used.
   const std::string& tuning_file() const;
   // Bytes of weights read to produce one token (bench and profile report them).

@@ -13,20 +13,6 @@ namespace {
 
 constexpr int kDefaultMaxCtx = 8192;
 
-Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa) {
-  const CpuInfo cpu = detect_cpu();
-  *isa = cpu.best;
-  if (!wanted.empty() && wanted != "auto") {
-    QUERN_TRY(*isa, parse_isa(wanted));
-    if (!cpu.supports(*isa))
-      return Error{Status::unsupported, "this processor cannot run the instruction set '" + wanted + "'"};
-  }
-  // All tiers may run; priority prefers the best, tuning another where that was faster.
-  if (wanted.empty() || wanted == "auto") return cpu.isa_mask;
-  // A tier may fall back on the generic one, never on another vector tier: what was asked for is what runs.
-  return (1U << static_cast<int>(Isa::generic)) | (1U << static_cast<int>(*isa));
-}
-
 Result<void> load_text(Engine::State& s) {
   QUERN_TRY(token::VocabData vocab, token::vocab_from_gguf(s.file));
   QUERN_TRY(s.tokenizer, token::Tokenizer::create(vocab));
@@ -87,7 +73,8 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options) {
     for (const auto& w : wanted) {
       QUERN_TRY(*w.plan,
                 plan::compile(*s.model, s.kv_layout, *s.weights,
-                              {w.rows, w.outputs, s.isa_mask, options.no_fuse, s.choices.get()}, s.arena.data()));
+                              {w.rows, w.outputs, s.isa_mask, options.no_fuse, s.team->size(), s.choices.get()},
+                              s.arena.data()));
       arena = std::max(arena, w.plan->arena_bytes);
       scratch = std::max(scratch, w.plan->scratch_bytes);
     }
@@ -112,19 +99,27 @@ Result<std::unique_ptr<Engine::State>> load_state(const std::string& path, const
   QUERN_TRY_VOID(load_text(*s));
   apply_tuning(*s, options);
   s->kv_layout = plan::make_kv_layout(s->model->spec);
-  const model::Weight* embd = s->model->globals.get(model::Role::token_embd);
-  const auto source_done = [&](const model::Weight& weight) {
-    const file::Tensor* tensor = s->file.find_tensor(weight.name);
-    if (&weight != embd && tensor != nullptr) s->file.release(*tensor);
-  };
-  QUERN_TRY(s->weights, exec::WeightStore::pack(plan::pack_requests(*s->model, s->isa_mask), *s->team, options.progress,
-                                                source_done));
+  QUERN_TRY_VOID(load_weights(*s, options, s->isa_mask));
   QUERN_TRY_VOID(compile_plans(*s, options));
   s->kv_pool = std::make_unique<exec::KvPool>(s->kv_layout);
   return s;
 }
 
 }  // namespace
+
+Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa) {
+  const CpuInfo cpu = detect_cpu();
+  *isa = cpu.best;
+  if (!wanted.empty() && wanted != "auto") {
+    QUERN_TRY(*isa, parse_isa(wanted));
+    if (!cpu.supports(*isa))
+      return Error{Status::unsupported, "this processor cannot run the instruction set '" + wanted + "'"};
+  }
+  // All tiers may run; priority prefers the best, tuning another where that was faster.
+  if (wanted.empty() || wanted == "auto") return cpu.isa_mask;
+  // A tier may fall back on the generic one, never on another vector tier: what was asked for is what runs.
+  return (1U << static_cast<int>(Isa::generic)) | (1U << static_cast<int>(*isa));
+}
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
@@ -168,6 +163,15 @@ Isa Engine::isa() const {
 
 const std::string& Engine::tuning_file() const {
   return state_->tuning_file;
+}
+bool Engine::weights_from_image() const {
+  return state_->weights->from_image();
+}
+bool Engine::weights_mapped() const {
+  return state_->weights->is_mapped();
+}
+void Engine::wait_for_image() {
+  if (state_->image_saver != nullptr) state_->image_saver->wait();
 }
 
 std::string Engine::plan_text() const {

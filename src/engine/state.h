@@ -8,6 +8,7 @@
 #include "base/team.h"
 #include "engine/engine.h"
 #include "engine/tuning.h"
+#include "exec/image_writer.h"
 #include "exec/kv.h"
 #include "exec/runner.h"
 #include "exec/weight_store.h"
@@ -45,6 +46,7 @@ struct Engine::State {
   // Where set (measure/profile.h), runs are timed and told of, from the thread that runs.
   std::function<void(const plan::Plan&, const kernels::RunContext&, const exec::RunTimes&)> on_run;
   exec::RunTimes run_times;
+  std::unique_ptr<exec::ImageSaver> image_saver;  // last: it ends before what it reads
 
   explicit State(file::GgufFile f) : file(std::move(f)) {}
   // The plan for a run of so many rows that wants the last row's logits or none.
@@ -61,5 +63,11 @@ struct Engine::State {
     on_run(plan, ctx, run_times);
   }
 };
+
+// Bits of the instruction sets whose kernels may run, and the best of them. Errors: an unknown name, or one that this
+// processor lacks.
+Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa);
+// Fills s.weights, from the prepared image or by packing (then s.image_saver writes the image). images.cpp.
+Result<void> load_weights(Engine::State& s, const EngineOptions& options, uint32_t isa_mask);
 
 }  // namespace quern::engine

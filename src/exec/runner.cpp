@@ -50,19 +50,20 @@ class ClockMarks {
 template <class Marks>
 void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::Worker worker, Marks& marks) {
   marks.step(step.calls.size());
-  kernels::Range mine = {0, 1};
-  int64_t block = 1;
-  if (step.block_rows > 0) {
-    mine = kernels::share(kernels::row_count(ctx, step.rows), worker);
-    block = step.block_rows;
+  const kernels::Range all = {0, kernels::row_count(ctx, step.rows)}, mine = kernels::share(all.end, worker);
+  const auto make = [&](size_t i, kernels::Range rows) {
+    const plan::Call& call = step.calls[i];
+    worker.rows = rows;
+    call.kernel->fn(call.raw_args(worker.thread), ctx, worker);
+    marks.call(i);
+  };
+  const int64_t block = step.block_rows;
+  if (block == 0) {
+    for (size_t i = 0; i < step.calls.size(); ++i) make(i, step.calls[i].replicated ? all : mine);
+    return;
   }
   for (int64_t row = mine.begin; row < mine.end; row += block) {
-    if (step.block_rows > 0) worker.rows = {row, std::min(row + block, mine.end)};
-    for (size_t i = 0; i < step.calls.size(); ++i) {
-      const plan::Call& call = step.calls[i];
-      call.kernel->fn(call.raw_args(), ctx, worker);
-      marks.call(i);
-    }
+    for (size_t i = 0; i < step.calls.size(); ++i) make(i, {row, std::min(row + block, mine.end)});
   }
 }
 

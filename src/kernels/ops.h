@@ -146,6 +146,13 @@ struct QuantizeArgs {
   size_t out_stride;  // bytes from one row (tile) to the next
 };
 
+// What the team reads after a call: each thread its share of n_units. A hint to ask for memory early.
+struct NextRead {
+  const std::byte* data = nullptr;  // [n_units, unit_bytes]; null: unknown
+  int64_t n_units = 0;
+  size_t unit_bytes = 0;
+};
+
 // y[r] = residual[r] + (w x[r] + bias), residual and bias where given. Of a two-plane x, the planes' products are
 // added.
 struct MatmulArgs {
@@ -162,6 +169,7 @@ struct MatmulArgs {
   float* y;               // [rows, y_stride]
   int64_t y_stride;       // elements
   RowSet rows;
+  NextRead next;
 };
 
 // out = a + b

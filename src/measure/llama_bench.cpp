@@ -91,16 +91,27 @@ Result<std::vector<std::string>> split_command(std::string_view text) {
   return words;
 }
 
-Result<Peer> recognise_peer(std::vector<std::string> command, std::string_view help) {
+Result<Peer> peer_of_command(std::string_view text) {
+  QUERN_TRY(auto words, split_command(text));
+  Peer peer;
+  constexpr std::string_view kVersion = "version=";
+  if (words[0].rfind(kVersion, 0) == 0) {
+    peer.version = words[0].substr(kVersion.size());
+    words.erase(words.begin());
+  }
+  if (words.empty() || words[0].empty()) return Error{Status::invalid_argument, "a command names no program"};
+  peer.path = std::move(words[0]);
+  peer.args.assign(std::make_move_iterator(words.begin() + 1), std::make_move_iterator(words.end()));
+  return peer;
+}
+
+Result<void> recognise_peer(Peer& peer, std::string_view help) {
   const auto has = [&](const char* part) { return help.find(part) != std::string_view::npos; };
   if (!has("--n-prompt") || !has("--n-gen") || !has("--repetitions"))
-    return Error{Status::invalid_file, command[0] + ": not a llama-bench (its --help names other options)"};
-  Peer peer;
+    return Error{Status::invalid_file, peer.path + ": not a llama-bench (its --help names other options)"};
   peer.name = has("--run-time-repack") ? "ik_llama.cpp" : "llama.cpp";
   peer.has_depth = has("--n-depth");
-  peer.path = std::move(command[0]);
-  peer.args.assign(std::make_move_iterator(command.begin() + 1), std::make_move_iterator(command.end()));
-  return peer;
+  return {};
 }
 
 bool can_measure(const Peer& peer, const SpeedTest& test) {

@@ -28,14 +28,18 @@ struct SpeedTest {
 struct Peer {
   std::string name;  // "llama.cpp" or "ik_llama.cpp"
   std::string path;
+  std::string version;            // as the user says; "" where he does not
   std::vector<std::string> args;  // given by the user, before ours
   bool has_depth = false;         // -d; ik_llama.cpp has -gp instead, which measures generation only
 };
 // A command line of words: blanks separate; '...' and "..." hold words together, \ takes the next character as it is.
 // Errors: invalid_argument for an open quote or no word.
 Result<std::vector<std::string>> split_command(std::string_view text);
-// Errors: invalid_file where the help text is not llama-bench's.
-Result<Peer> recognise_peer(std::vector<std::string> command, std::string_view help);
+// "[version=TEXT] PROGRAM [ARGUMENT...]"; the version is for builds that do not know their own. Errors:
+// invalid_argument for an open quote or no program.
+Result<Peer> peer_of_command(std::string_view text);
+// Fills in what the program's help text tells. Errors: invalid_file where it is not llama-bench's.
+Result<void> recognise_peer(Peer& peer, std::string_view help);
 
 // Whether the peer can measure the test at all (batches and turns it cannot).
 bool can_measure(const Peer& peer, const SpeedTest& test);

@@ -50,43 +50,72 @@ bool equal(const Regions& regions, const std::vector<std::byte>& expected) {
   return true;
 }
 
-}  // namespace
-
-size_t scratch_of_candidates(const engine::Engine::State& state, const std::vector<const kernels::Kernel*>& guests) {
-  size_t bytes = 0;
-  for (const plan::Plan* plan : {&state.decode, &state.few, &state.prefill, &state.batch, &state.all}) {
-    for (const plan::Step& step : plan->steps) {
-      for (const plan::Call& call : step.calls) {
-        for (const kernels::Kernel* k : candidates_of(call.query, state.isa_mask, guests)) {
-          if (k->scratch_bytes != nullptr) bytes = std::max(bytes, k->scratch_bytes(call.query.shape));
-        }
+// Scratch bytes a thread needs for any candidate of any call.
+size_t scratch_of_candidates(const plan::Plan& plan, uint32_t isa_mask,
+                             const std::vector<const kernels::Kernel*>& guests) {
+  size_t bytes = plan.scratch_bytes;
+  for (const plan::Step& step : plan.steps) {
+    for (const plan::Call& call : step.calls) {
+      for (const kernels::Kernel* k : candidates_of(call.query, isa_mask, guests)) {
+        if (k->scratch_bytes != nullptr) bytes = std::max(bytes, k->scratch_bytes(call.query.shape));
       }
     }
   }
   return bytes;
 }
 
-Track::Track(engine::Engine::State& state, Team& team) : state_(state), team_(team), kv_(*state.kv_pool) {
-  const int most = std::max({kDepth + kernels::kFewRows, state.n_chunk, engine::kAllOutputs});
-  tokens_.resize(static_cast<size_t>(most));
+}  // namespace
+
+Track::Track(engine::Engine::State& state, Team& team, int n_rows) : state_(state), team_(team), kv_(*state.kv_pool) {
+  tokens_.resize(static_cast<size_t>(std::max({kDepth + kernels::kFewRows, n_rows, engine::kAllOutputs})));
   positions_.resize(tokens_.size());
   out_rows_.resize(tokens_.size());
   for (size_t i = 0; i < tokens_.size(); ++i)
     tokens_[i] = static_cast<int32_t>((i * 7 % 251 + 3) % static_cast<size_t>(state.model->spec.n_vocab));
 }
 
-Result<std::unique_ptr<Track>> Track::create(engine::Engine::State& state, Team& team, size_t scratch_bytes) {
-  std::unique_ptr<Track> track(new Track(state, team));
-  QUERN_TRY(exec::Runner runner, exec::Runner::create(team, scratch_bytes));
-  track->runner_.emplace(std::move(runner));
-  track->scratch_each_ = align_up(scratch_bytes, 4096);
+Result<void> Track::compile_plans(int n_rows) {
+  const struct {
+    plan::Plan* plan;
+    int rows, outputs;
+  } wanted[] = {{&plans_.decode, 1, 1},
+                {&plans_.batch, kernels::kFewRows, kernels::kFewRows},
+                {&plans_.prefill, n_rows, 1},
+                {&plans_.all, engine::kAllOutputs, engine::kAllOutputs}};
+  for (const bool measure : {true, false}) {
+    size_t bytes = 0;
+    for (const auto& w : wanted) {
+      QUERN_TRY(*w.plan,
+                plan::compile(*state_.model, state_.kv_layout, *state_.weights,
+                              {w.rows, w.outputs, state_.isa_mask, state_.decode.options.no_fuse, team_.size()},
+                              arena_.data()));
+      bytes = std::max(bytes, w.plan->arena_bytes);
+    }
+    if (measure) {
+      QUERN_TRY(arena_, Buffer::allocate(bytes, "activations"));
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Track>> Track::create(engine::Engine::State& state, Team& team, int n_rows,
+                                             const std::vector<const kernels::Kernel*>& guests) {
+  std::unique_ptr<Track> track(new Track(state, team, n_rows));
+  QUERN_TRY_VOID(track->compile_plans(n_rows));
+  const Plans& plans = track->plans_;
+  size_t scratch = 0;
+  for (const plan::Plan* plan : {&plans.decode, &plans.batch, &plans.prefill, &plans.all})
+    scratch = std::max(scratch, scratch_of_candidates(*plan, state.isa_mask, guests));
+  track->scratch_each_ = align_up(scratch, 4096);
   QUERN_TRY(track->scratch_,
             Buffer::allocate(track->scratch_each_ * static_cast<size_t>(team.size()), "kernel scratch"));
-  QUERN_TRY_VOID(track->kv_.prepare(0, track->max_positions()));
+  QUERN_TRY(exec::Runner runner, exec::Runner::create(team, scratch));
+  track->runner_.emplace(std::move(runner));
+  QUERN_TRY_VOID(track->kv_.prepare(0, static_cast<int>(track->tokens_.size())));
   // What a decoded token looks back on.
   for (int first = 0; first < kDepth;) {
-    const int n = std::min(kDepth - first, state.n_chunk);
-    track->runner_->run(state.plan_for(n), track->context(first, n, 0));
+    const int n = std::min(kDepth - first, n_rows);
+    track->runner_->run(plans.prefill, track->context(first, n, 0));
     first += n;
   }
   return track;
@@ -123,9 +152,13 @@ void Stage::collect(std::vector<kernels::Query>& known, const std::vector<const 
   }
 }
 
-void Stage::run_call(const kernels::Kernel& kernel, const plan::Call& call, const kernels::RunContext& ctx) {
+void Stage::run_call(const kernels::Kernel& kernel, const plan::Call& call, kernels::RowSet rows,
+                     const kernels::RunContext& ctx) {
+  const kernels::Range all = {0, kernels::row_count(ctx, rows)};
   track_.team().run([&](int thread) {
-    kernel.fn(call.raw_args(), ctx, {thread, track_.team().size(), track_.scratch(thread)});
+    kernels::Worker worker{thread, track_.team().size(), track_.scratch(thread), all};
+    if (!call.replicated) worker.rows = kernels::share(all.end, worker);
+    kernel.fn(call.raw_args(thread), ctx, worker);
   });
 }
 
@@ -133,7 +166,7 @@ void Stage::run_call(const kernels::Kernel& kernel, const plan::Call& call, cons
 std::vector<Stage::Region> Stage::written_by(const plan::Call& call) {
   const auto& state = track_.state();
   const auto* store = std::get_if<kernels::KvStoreArgs>(&call.args);
-  if (store == nullptr) return {{state.arena.data(), plan_.arena_bytes}};
+  if (store == nullptr) return {{track_.arena(), plan_.arena_bytes}};
   const auto kind = static_cast<size_t>(store->place.kind);
   std::vector<Region> regions;
   for (int page = first_ / kernels::kPagePositions; page * kernels::kPagePositions < first_ + n_rows_; ++page)
@@ -141,16 +174,7 @@ std::vector<Stage::Region> Stage::written_by(const plan::Call& call) {
   return regions;
 }
 
-bool Stage::same_bits(const kernels::Kernel& kernel, const plan::Call& call, const kernels::RunContext& ctx,
-                      const std::vector<Region>& regions, const std::vector<std::byte>& before,
-                      const std::vector<std::byte>& expected) {
-  restore(regions, before);
-  run_call(kernel, call, ctx);
-  return equal(regions, expected);
-}
-
-void Stage::check_call(const plan::Call& call, Contest& contest, const kernels::RunContext& ctx,
-                       std::vector<std::string>& wrong) {
+void Stage::check_call(const plan::Call& call, Contest& contest, const RunFn& run, std::vector<std::string>& wrong) {
   const std::vector<Region> regions = written_by(call);
   const bool pages = std::holds_alternative<kernels::KvStoreArgs>(call.args);
   std::vector<std::byte> original, before, expected;
@@ -160,16 +184,18 @@ void Stage::check_call(const plan::Call& call, Contest& contest, const kernels::
     for (const Region& r : regions) std::memset(r.data, kPoison, r.bytes);
   }
   save(regions, before);
-  run_call(*contest.kernels[0], call, ctx);
+  run(*contest.kernels[0]);
   save(regions, expected);
   for (size_t k = contest.kernels.size() - 1; k > 0; --k) {
-    if (same_bits(*contest.kernels[k], call, ctx, regions, before, expected)) continue;
+    restore(regions, before);
+    run(*contest.kernels[k]);
+    if (equal(regions, expected)) continue;
     wrong.push_back(std::string(contest.kernels[k]->name) + ": other bits than " + contest.kernels[0]->name + " for " +
                     kernels::to_text(contest.query) + " (" + call.name + ")");
     contest.kernels.erase(contest.kernels.begin() + static_cast<std::ptrdiff_t>(k));
   }
   restore(regions, pages ? original : before);
-  run_call(*contest.kernels[0], call, ctx);
+  run(*contest.kernels[0]);
 }
 
 std::vector<std::string> Stage::check_bits() {
@@ -177,7 +203,7 @@ std::vector<std::string> Stage::check_bits() {
   const int rows = n_rows_;
   if (plan_.row_class == kernels::RowClass::prefill) set_rows(std::min(rows, kGateRows));
   const kernels::RunContext ctx = context();
-  std::memset(track_.state().arena.data(), kPoison, plan_.arena_bytes);
+  std::memset(track_.arena(), kPoison, plan_.arena_bytes);
   std::vector<size_t> last(contests_.size(), 0);
   for (size_t i = 0; i < contest_of_.size(); ++i) {
     if (contest_of_[i] >= 0) last[static_cast<size_t>(contest_of_[i])] = i;
@@ -188,11 +214,12 @@ std::vector<std::string> Stage::check_bits() {
     for (const plan::Call& call : step.calls) {
       const int c = contest_of_[at];
       const auto index = static_cast<size_t>(c);
+      const RunFn run = [&](const kernels::Kernel& kernel) { run_call(kernel, call, step.rows, ctx); };
       if (c >= 0 && (!seen[index] || last[index] == at)) {
-        check_call(call, contests_[index], ctx, wrong);
+        check_call(call, contests_[index], run, wrong);
         seen[index] = true;
       } else {
-        run_call(*call.kernel, call, ctx);
+        run(*call.kernel);
       }
       ++at;
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,37 +19,46 @@ struct Contest {
   std::vector<const kernels::Kernel*> kernels;
 };
 
-// What every stage of one tuning run shares: keys and values of one sequence, memory, a team.
+// What every stage on one team shares: plans compiled for that team with the default kernels, their memory, keys and
+// values of one sequence.
 class Track {
  public:
-  // Largest number of rows and positions of any stage.
-  static Result<std::unique_ptr<Track>> create(engine::Engine::State& state, Team& team, size_t scratch_bytes);
+  // n_rows: the most of a prompt. guests: candidates beside the registry's, whose scratch is counted.
+  static Result<std::unique_ptr<Track>> create(engine::Engine::State& state, Team& team, int n_rows,
+                                               const std::vector<const kernels::Kernel*>& guests);
 
-  // Evaluates [first, first + n_rows) of the track's tokens with `plan`, wanting the last n_out rows' logits.
+  struct Plans {
+    plan::Plan decode, batch, prefill, all;  // as the engine's
+  };
+  const Plans& plans() const { return plans_; }
+  // A run of [first, first + n_rows) of the track's tokens that wants the last n_out rows' logits.
   kernels::RunContext context(int first, int n_rows, int n_out);
   engine::Engine::State& state() { return state_; }
   exec::Runner& runner() { return *runner_; }
   Team& team() { return team_; }
+  std::byte* arena() { return arena_.data(); }
   std::byte* scratch(int thread) { return scratch_.data() + scratch_each_ * static_cast<size_t>(thread); }
   exec::KvTable& kv() { return kv_; }
   static constexpr int kDepth = 128;  // positions before a decoded token
-  int max_positions() const { return static_cast<int>(tokens_.size()); }
 
  private:
-  Track(engine::Engine::State& state, Team& team);
+  Track(engine::Engine::State& state, Team& team, int n_rows);
+  Result<void> compile_plans(int n_rows);
+
   engine::Engine::State& state_;
   Team& team_;
   exec::KvTable kv_;
-  std::optional<exec::Runner> runner_;
-  Buffer scratch_;
+  Plans plans_;
+  Buffer arena_, scratch_;
   size_t scratch_each_ = 0;
+  std::optional<exec::Runner> runner_;
   std::vector<int32_t> tokens_, positions_, out_rows_;
   kernels::Span span_{};
 };
 
 class Stage {
  public:
-  // plan: one of the engine's. first: position of the first row.
+  // plan: one of the track's. first: position of the first row.
   Stage(Track& track, const plan::Plan& plan, int first, int n_rows, int max_out);
 
   // Queries with two candidates or more that are not among `known`, which they join.
@@ -71,13 +81,11 @@ class Stage {
     size_t bytes;
   };
   kernels::RunContext context() { return track_.context(first_, n_rows_, std::min(max_out_, n_rows_)); }
-  void run_call(const kernels::Kernel& kernel, const plan::Call& call, const kernels::RunContext& ctx);
+  using RunFn = std::function<void(const kernels::Kernel& kernel)>;  // makes the call with that kernel
+  void run_call(const kernels::Kernel& kernel, const plan::Call& call, kernels::RowSet rows,
+                const kernels::RunContext& ctx);
   std::vector<Region> written_by(const plan::Call& call);
-  bool same_bits(const kernels::Kernel& kernel, const plan::Call& call, const kernels::RunContext& ctx,
-                 const std::vector<Region>& regions, const std::vector<std::byte>& before,
-                 const std::vector<std::byte>& expected);
-  void check_call(const plan::Call& call, Contest& contest, const kernels::RunContext& ctx,
-                  std::vector<std::string>& wrong);
+  void check_call(const plan::Call& call, Contest& contest, const RunFn& run, std::vector<std::string>& wrong);
 
   Track& track_;
   plan::Plan plan_;  // a copy: kernels are exchanged in it
@@ -87,8 +95,5 @@ class Stage {
   std::vector<int> contest_of_;  // by call, in order; -1: none
   exec::RunTimes times_;
 };
-
-// Scratch bytes a thread needs for any candidate of any call of the engine's plans.
-size_t scratch_of_candidates(const engine::Engine::State& state, const std::vector<const kernels::Kernel*>& guests);
 
 }  // namespace quern::measure

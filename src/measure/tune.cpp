@@ -16,6 +16,7 @@ constexpr double kWindowSeconds = 0.015;  // least of a window: short runs are r
 constexpr int kFewRaced = 4;              // rows of the race for "few"
 constexpr int kLookRows = 32;             // of a prompt in the screen
 constexpr int kLeastRows = 32;            // of a prompt in the race, where a whole chunk would take too long
+constexpr int kTeamPrompt = 128;          // rows of the prompt that teams race with
 constexpr double kSamplerSeconds = 200e-6;
 
 double now_seconds() {
@@ -75,17 +76,14 @@ class Tuner {
   }
 
   Result<TuneResult> run() {
-    scratch_ = scratch_of_candidates(state_, o_.guests);
-    const Phase phases[] = {{"decode", &state_.decode, Track::kDepth, 1, 1, 0.35},
-                            {"few", &state_.batch, Track::kDepth, kFewRaced, kFewRaced, 0.15},
-                            {"prefill", &state_.prefill, 0, state_.n_chunk, 1, 0.45},
-                            {"all", &state_.all, 0, engine::kAllOutputs, engine::kAllOutputs, 0.05}};
-    QUERN_TRY(own_.track, Track::create(state_, *state_.team, scratch_));
-    Track* track = own_.track.get();
-    if (o_.team) {
-      QUERN_TRY_VOID(race_team(0.2 * o_.seconds));
-      if (chosen_.track != nullptr) track = chosen_.track.get();
-    }
+    if (o_.team) QUERN_TRY_VOID(race_team(0.2 * o_.seconds));
+    Team& team = chosen_ != nullptr ? *chosen_ : *state_.team;
+    QUERN_TRY(const auto track, Track::create(state_, team, state_.n_chunk, o_.guests));
+    const Track::Plans& plans = track->plans();
+    const Phase phases[] = {{"decode", &plans.decode, Track::kDepth, 1, 1, 0.35},
+                            {"few", &plans.batch, Track::kDepth, kFewRaced, kFewRaced, 0.15},
+                            {"prefill", &plans.prefill, 0, state_.n_chunk, 1, 0.45},
+                            {"all", &plans.all, 0, engine::kAllOutputs, engine::kAllOutputs, 0.05}};
     double weight = 0;
     for (const Phase& phase : phases) weight += phase.weight;
     for (const Phase& phase : phases) {
@@ -119,17 +117,19 @@ class Tuner {
   }
 
   Result<void> race_team(double seconds) {
+    const int n_prompt = std::min(state_.n_chunk, kTeamPrompt);
     std::vector<Setting> settings(1);
     settings[0].options = {n_threads_, kDefaultSpins};
+    QUERN_TRY(settings[0].track, Track::create(state_, *state_.team, n_prompt, {}));
     for (const TeamOptions& options : settings_beside(settings[0].options, detect_topology())) {
       settings.push_back({options, std::make_unique<Team>(options), nullptr});
-      QUERN_TRY(settings.back().track, Track::create(state_, *settings.back().team, scratch_));
+      QUERN_TRY(settings.back().track, Track::create(state_, *settings.back().team, n_prompt, {}));
     }
     say(fmt::format("team: {} settings beside {} threads", settings.size() - 1, n_threads_));
     const VariantFn window = [&](size_t v) -> Result<Window> {
-      Track& track = v == 0 ? *own_.track : *settings[v].track;
-      Stage decode(track, state_.decode, Track::kDepth, 1, 1);
-      Stage prefill(track, state_.prefill, 0, std::min(state_.n_chunk, Track::kDepth), 1);
+      Track& track = *settings[v].track;
+      Stage decode(track, track.plans().decode, Track::kDepth, 1, 1);
+      Stage prefill(track, track.plans().prefill, 0, n_prompt, 1);
       std::vector<double> tokens;
       for (int i = 0; i < 6; ++i) {
         busy_wait(kSamplerSeconds);  // between tokens a sampler runs, and the team waits
@@ -153,7 +153,7 @@ class Tuner {
     say(fmt::format("team: {} threads, {} spins win, {}", winner.options.n_threads, winner.options.spins,
                     text_of(raced.ratio)));
     n_threads_ = winner.team->size();
-    chosen_ = std::move(winner);
+    chosen_ = std::move(winner.team);
     return {};
   }
 
@@ -241,8 +241,7 @@ class Tuner {
   TuneResult result_;
   std::string key_;
   int n_threads_ = 1;
-  size_t scratch_ = 0;
-  Setting own_, chosen_;  // own_ runs on the engine's team
+  std::unique_ptr<Team> chosen_;  // null: the engine's own
   std::vector<kernels::Query> known_;
 };
 

@@ -14,8 +14,8 @@ uint64_t u(int64_t n) {
 constexpr uint64_t kF32 = sizeof(float);
 constexpr uint64_t kF16 = 2;
 
-uint64_t act_bytes(format::ActivationFormat format, int64_t n) {
-  return format::activation_layout(format, static_cast<size_t>(n)).row_bytes;
+uint64_t act_bytes(format::ActivationFormat format, int64_t n, uint64_t rows) {
+  return format::activation_bytes(format, static_cast<size_t>(n), rows);
 }
 
 // One overload per op: a new op does not compile without one.
@@ -36,13 +36,13 @@ struct Count {
     return {.weight_bytes = u(a.n_dim) * kF32, .read_bytes = bytes, .write_bytes = bytes};
   }
   Work operator()(const kernels::QuantizeArgs& a) const {
-    return {.read_bytes = rows(a.rows) * u(a.n) * kF32, .write_bytes = rows(a.rows) * act_bytes(a.format, a.n)};
+    return {.read_bytes = rows(a.rows) * u(a.n) * kF32, .write_bytes = act_bytes(a.format, a.n, rows(a.rows))};
   }
   Work operator()(const kernels::MatmulArgs& a) const {
     const uint64_t n = rows(a.rows), out = n * u(a.n_out) * kF32;
     if (n == 0) return {};
     Work w{.weight_bytes = u(a.n_out) * format::row_bytes(a.format, static_cast<size_t>(a.n_in)),
-           .read_bytes = n * act_bytes(a.act, a.n_in) + (a.residual != nullptr ? out : 0),
+           .read_bytes = act_bytes(a.act, a.n_in, n) + (a.residual != nullptr ? out : 0),
            .write_bytes = out};
     if (a.bias != nullptr) w.weight_bytes += u(a.n_out) * kF32;
     (a.act == format::ActivationFormat::f32 ? w.float_macs : w.int_macs) = n * u(a.n_out) * u(a.n_in);

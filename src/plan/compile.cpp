@@ -23,25 +23,25 @@ kernels::Shape matmul_shape(const model::Weight& weight) {
   return {weight.rows, weight.cols};
 }
 
-int rows_of(RowSet rows, const PlanOptions& options) {
-  return rows == RowSet::tokens ? options.max_rows : options.max_outputs;
-}
-
 bool left_out(const std::vector<std::string>& no_fuse, const std::string& name) {
   return std::any_of(no_fuse.begin(), no_fuse.end(), [&](const std::string& n) { return n == "all" || n == name; });
 }
 
-// Offsets such that values whose lifetimes (whole steps) overlap do not share bytes. First fit by first use.
+// Offsets such that values whose lifetimes (whole steps) overlap do not share bytes. First fit by first use. Values
+// with private copies lie in a part of their own, of which each thread has one behind the shared part.
 struct ArenaMap {
   std::vector<size_t> offsets;  // by value
-  size_t bytes = 0;
+  size_t shared_bytes = 0, private_bytes = 0;
+  size_t bytes(int n_threads) const { return shared_bytes + private_bytes * static_cast<size_t>(n_threads); }
 };
 
-ArenaMap place_values(const Graph& graph, const Steps& steps, const PlanOptions& options) {
-  struct Life {
-    int first = -1, last = -1;
-    size_t bytes = 0;
-  };
+struct Life {
+  int first = -1, last = -1;
+  size_t bytes = 0;
+  bool meets(const Life& other) const { return first <= other.last && other.first <= last; }
+};
+
+std::vector<Life> lives_of(const Graph& graph, const Steps& steps) {
   std::vector<Life> lives(graph.values.size());
   const auto touch = [&](ValueId id, int step) {
     if (id == kNone) return;
@@ -58,37 +58,43 @@ ArenaMap place_values(const Graph& graph, const Steps& steps, const PlanOptions&
     }
   }
   lives[static_cast<size_t>(graph.logits)].last = static_cast<int>(steps.size());
+  return lives;
+}
+
+ArenaMap place_values(const Graph& graph, const Steps& steps, const PlanOptions& options) {
+  std::vector<Life> lives = lives_of(graph, steps);
   ArenaMap map;
   map.offsets.assign(graph.values.size(), 0);
   std::vector<size_t> placed;
   for (size_t v = 0; v < lives.size(); ++v) {
     if (lives[v].first < 0) continue;
-    const int rows = rows_of(graph.values[v].rows, options);
-    lives[v].bytes = align_up(graph.values[v].bytes(rows), kCacheLine);
+    const bool is_private = graph.values[v].private_copies;
+    lives[v].bytes = align_up(graph.values[v].bytes(options.rows_of(graph.values[v].rows)), kCacheLine);
     size_t offset = 0;
     for (bool moved = true; moved;) {
       moved = false;
       for (const size_t p : placed) {
-        const bool together = lives[p].first <= lives[v].last && lives[v].first <= lives[p].last;
-        if (together && offset < map.offsets[p] + lives[p].bytes && map.offsets[p] < offset + lives[v].bytes) {
+        if (graph.values[p].private_copies != is_private || !lives[p].meets(lives[v])) continue;
+        if (offset < map.offsets[p] + lives[p].bytes && map.offsets[p] < offset + lives[v].bytes) {
           offset = map.offsets[p] + lives[p].bytes;
           moved = true;
         }
       }
     }
     map.offsets[v] = offset;
-    map.bytes = std::max(map.bytes, offset + lives[v].bytes);
+    size_t& bytes = is_private ? map.private_bytes : map.shared_bytes;
+    bytes = std::max(bytes, offset + lives[v].bytes);
     placed.push_back(v);
   }
   return map;
 }
 
-// Fills the pointers of one node's arguments.
+// Fills the pointers of one node's arguments, as one thread sees them.
 class Bind {
  public:
   Bind(const Graph& graph, const Node& node, const ArenaMap& map, std::byte* arena, const PackedWeights& weights,
-       Layout layout)
-      : graph_(graph), node_(node), map_(map), arena_(arena), weights_(weights), layout_(layout) {}
+       Layout layout, int thread)
+      : graph_(graph), node_(node), map_(map), arena_(arena), weights_(weights), layout_(layout), thread_(thread) {}
 
   void operator()(kernels::EmbedArgs& a) const {
     a.table = node_.weight->data;
@@ -145,7 +151,10 @@ class Bind {
 
  private:
   const Value& value(ValueId id) const { return graph_.values[static_cast<size_t>(id)]; }
-  std::byte* at(ValueId id) const { return arena_ + map_.offsets[static_cast<size_t>(id)]; }
+  std::byte* at(ValueId id) const {
+    const size_t offset = map_.offsets[static_cast<size_t>(id)];
+    return arena_ + (value(id).private_copies ? map_.bytes(thread_) + offset : offset);
+  }
   float* f32(ValueId id) const { return reinterpret_cast<float*>(at(id)); }
 
   const Graph& graph_;
@@ -154,12 +163,47 @@ class Bind {
   std::byte* arena_;
   const PackedWeights& weights_;
   Layout layout_;
+  int thread_;
 };
+
+bool has_private_copies(const Graph& graph, const Node& node) {
+  const auto is_private = [&](ValueId id) {
+    return id != kNone && graph.values[static_cast<size_t>(id)].private_copies;
+  };
+  return is_private(node.out) || is_private(node.residual) || std::any_of(node.in.begin(), node.in.end(), is_private);
+}
+
+void bind_call(Call& call, const Graph& graph, const Node& node, const ArenaMap& map, std::byte* arena,
+               const PackedWeights& weights, Layout layout, int n_threads) {
+  if (has_private_copies(graph, node)) call.others.assign(static_cast<size_t>(n_threads) - 1, call.args);
+  std::visit(Bind(graph, node, map, arena, weights, layout, 0), call.args);
+  for (int t = 1; t <= static_cast<int>(call.others.size()); ++t) {
+    std::visit(Bind(graph, node, map, arena, weights, layout, t), call.others[static_cast<size_t>(t) - 1]);
+  }
+}
+
+// Tells each matmul of few rows what the next one will read; the last, what the first will in the next run.
+void link_reads(Plan& plan) {
+  std::vector<Call*> calls;
+  for (Step& step : plan.steps) {
+    for (Call& call : step.calls) {
+      const auto* m = std::get_if<kernels::MatmulArgs>(&call.args);
+      if (m != nullptr && call.kernel->key.layout == Layout::x16 && !format::is_tiled(m->act)) calls.push_back(&call);
+    }
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const auto& next = std::get<kernels::MatmulArgs>(calls[(i + 1) % calls.size()]->args);
+    const kernels::NextRead read{next.w, (next.n_out + kernels::kPanelRows - 1) / kernels::kPanelRows,
+                                 kernels::panel_bytes(next.format, next.n_in)};
+    std::get<kernels::MatmulArgs>(calls[i]->args).next = read;
+    for (kernels::OpArgs& other : calls[i]->others) std::get<kernels::MatmulArgs>(other).next = read;
+  }
+}
 
 kernels::Query query_of(const Graph& graph, const Node& node, const PlanOptions& options) {
   kernels::Query query{.op = node.op()};
   const RowSet rows = graph.row_set(node);
-  query.row_class = class_of(rows_of(rows, options));
+  query.row_class = class_of(options.rows_of(rows));
   if (const auto* embed = std::get_if<kernels::EmbedArgs>(&node.args)) {
     query.weight = embed->format;
     query.shape.n_in = embed->n_dim;
@@ -188,7 +232,7 @@ int block_rows(const Graph& graph, const std::vector<int>& nodes) {
   std::set<ValueId> values;
   for (const int n : nodes) {
     const Node& node = graph.nodes[static_cast<size_t>(n)];
-    if (!is_row_wise(node.op())) return 0;
+    if (!is_row_wise(node.op()) || node.replicated) return 0;
     values.insert(node.in.begin(), node.in.end());
     if (node.out != kNone) values.insert(node.out);
   }
@@ -245,19 +289,19 @@ Result<Plan> compile(const model::Model& model, const KvLayout& kv, const Packed
   QUERN_TRY_VOID(check_fusion_names(options.no_fuse));
   const auto act_of = [&](const model::Weight& weight, RowSet rows) {
     return kernels::act_for(kernels::choose_matmul(weight.format, matmul_shape(weight), options.isa_mask).act,
-                            class_of(rows_of(rows, options)));
+                            class_of(options.rows_of(rows)));
   };
   Graph graph = build_graph(model, kv.layers, act_of);
   Steps steps;
   for (size_t n = 0; n < graph.nodes.size(); ++n) steps.push_back({static_cast<int>(n)});
   for (const Fusion& fusion : all_fusions()) {
-    if (!left_out(options.no_fuse, fusion.name)) fusion.apply(graph, steps);
+    if (!left_out(options.no_fuse, fusion.name)) fusion.apply(graph, steps, options);
   }
   const ArenaMap map = place_values(graph, steps, options);
   Plan plan;
   plan.row_class = class_of(options.max_rows);
   plan.options = options;
-  plan.arena_bytes = map.bytes;
+  plan.arena_bytes = map.bytes(options.n_threads);
   plan.logits = reinterpret_cast<float*>(arena + map.offsets[static_cast<size_t>(graph.logits)]);
   for (const std::vector<int>& nodes : steps) {
     Step step;
@@ -266,16 +310,22 @@ Result<Plan> compile(const model::Model& model, const KvLayout& kv, const Packed
     for (const int n : nodes) {
       const Node& node = graph.nodes[static_cast<size_t>(n)];
       const kernels::Query query = query_of(graph, node, options);
-      Call call{kernels::find_kernel(query, options.isa_mask, options.choices), node.args, node.name, query};
+      Call call{kernels::find_kernel(query, options.isa_mask, options.choices),
+                node.args,
+                {},
+                node.replicated,
+                node.name,
+                query};
       call.tuned = options.choices != nullptr && options.choices->find(query) != nullptr;
       QUERN_CHECK(call.kernel != nullptr);
-      if (arena != nullptr) std::visit(Bind(graph, node, map, arena, weights, query.layout), call.args);
+      if (arena != nullptr) bind_call(call, graph, node, map, arena, weights, query.layout, options.n_threads);
       if (call.kernel->scratch_bytes != nullptr)
         plan.scratch_bytes = std::max(plan.scratch_bytes, call.kernel->scratch_bytes(query.shape));
       step.calls.push_back(std::move(call));
     }
     plan.steps.push_back(std::move(step));
   }
+  if (arena != nullptr) link_reads(plan);
   return plan;
 }
 

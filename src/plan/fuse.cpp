@@ -36,7 +36,7 @@ int uses(const Graph& graph, ValueId value) {
 }
 
 // y = x W, then out = r + y: the matmul adds r itself. Only where nothing else reads y.
-void fuse_matmul_add(Graph& graph, Steps& steps) {
+void fuse_matmul_add(Graph& graph, Steps& steps, const PlanOptions&) {
   for (size_t s = 1; s < steps.size(); ++s) {
     if (steps[s].size() != 1 || steps[s - 1].size() != 1) continue;
     Node& matmul = graph.nodes[static_cast<size_t>(steps[s - 1][0])];
@@ -50,7 +50,7 @@ void fuse_matmul_add(Graph& graph, Steps& steps) {
 }
 
 // Matmuls of the same rows, none reading what another writes, run as one step.
-void fuse_matmul_group(Graph& graph, Steps& steps) {
+void fuse_matmul_group(Graph& graph, Steps& steps, const PlanOptions&) {
   for (size_t s = 1; s < steps.size();) {
     const Node& node = graph.nodes[static_cast<size_t>(steps[s][0])];
     const bool joins = node.op() == Op::matmul && std::all_of(steps[s - 1].begin(), steps[s - 1].end(), [&](int i) {
@@ -72,7 +72,7 @@ bool gathers(const Node& node) {
 }
 
 // Consecutive row-wise ops over one row set need no barrier between them: each thread reads only rows it wrote.
-void fuse_row_chain(Graph& graph, Steps& steps) {
+void fuse_row_chain(Graph& graph, Steps& steps, const PlanOptions&) {
   for (size_t s = 1; s < steps.size();) {
     const Node& node = graph.nodes[static_cast<size_t>(steps[s][0])];
     const Node& before = graph.nodes[static_cast<size_t>(steps[s - 1].back())];
@@ -86,10 +86,38 @@ void fuse_row_chain(Graph& graph, Steps& steps) {
   }
 }
 
+// Ops that give each thread its own result when each does all of them: none that changes a value in place or writes
+// where all threads look.
+bool can_replicate(const Node& node) {
+  return is_row_wise(node.op()) && node.op() != Op::kv_store &&
+         std::find(node.in.begin(), node.in.end(), node.out) == node.in.end();
+}
+
+// With one row, a row-wise chain is the work of one thread while the others wait. Each thread does it for itself, into
+// its own memory, and goes on to the matmuls that read it with no barrier between.
+void fuse_replicate(Graph& graph, Steps& steps, const PlanOptions& options) {
+  for (size_t s = 0; s + 1 < steps.size(); ++s) {
+    const Node& next = graph.nodes[static_cast<size_t>(steps[s + 1][0])];
+    const bool joins = next.op() == Op::matmul && std::all_of(steps[s].begin(), steps[s].end(), [&](int n) {
+                         const Node& node = graph.nodes[static_cast<size_t>(n)];
+                         return can_replicate(node) && options.rows_of(graph.row_set(node)) == 1;
+                       });
+    if (!joins) continue;
+    for (const int n : steps[s]) {
+      Node& node = graph.nodes[static_cast<size_t>(n)];
+      node.replicated = true;
+      graph.values[static_cast<size_t>(node.out)].private_copies = true;
+    }
+    steps[s].insert(steps[s].end(), steps[s + 1].begin(), steps[s + 1].end());
+    steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(s) + 1);
+  }
+}
+
 constexpr Fusion kFusions[] = {
     {"matmul_add", "a matmul adds the residual itself", &fuse_matmul_add},
     {"matmul_group", "independent matmuls (q, k and v; gate and up) run as one step", &fuse_matmul_group},
     {"row_chain", "consecutive row-wise ops run as one step", &fuse_row_chain},
+    {"replicate", "one row: each thread does the row-wise ops before a matmul for itself", &fuse_replicate},
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ struct Value {
   kernels::RowSet rows = kernels::RowSet::tokens;
   int64_t width = 0;  // numbers per row
   kernels::ActivationFormat format = kernels::ActivationFormat::f32;
+  bool private_copies = false;  // each thread has its own: the node that writes it is replicated
   // Bytes from one row, or tile of rows, to the next; bytes of n rows.
   size_t stride() const { return format::activation_stride(format, static_cast<size_t>(width)); }
   size_t bytes(int n) const {
@@ -35,6 +36,7 @@ struct Node {
   const model::Weight* weight = nullptr;  // embed, matmul: the matrix; norms: the vector
   const model::Weight* bias = nullptr;    // matmul
   ValueId residual = kNone;               // matmul: added to the result
+  bool replicated = false;                // every thread works on all rows
   kernels::Op op() const {
     return std::visit([](const auto& a) { return std::decay_t<decltype(a)>::kOp; }, args);
   }

@@ -23,11 +23,14 @@ namespace quern::plan {
 // One kernel call of a step. Its arguments hold final addresses.
 struct Call {
   const kernels::Kernel* kernel = nullptr;
-  kernels::OpArgs args;
-  const void* raw_args() const {
-    return std::visit([](const auto& a) { return static_cast<const void*>(&a); }, args);
+  kernels::OpArgs args;                 // of thread 0, and of all where others is empty
+  std::vector<kernels::OpArgs> others;  // of threads 1 and up, where private copies of values are read or written
+  bool replicated = false;              // every thread works on all rows
+  std::string name;                     // the node's
+  const void* raw_args(int thread) const {
+    const kernels::OpArgs& mine = thread == 0 || others.empty() ? args : others[static_cast<size_t>(thread) - 1];
+    return std::visit([](const auto& a) { return static_cast<const void*>(&a); }, mine);
   }
-  std::string name;  // the node's
   kernels::Query query;
   bool tuned = false;  // PlanOptions::choices named the kernel
 };
@@ -46,7 +49,10 @@ struct PlanOptions {
   int max_outputs = 1;  // of them, rows whose logits may be wanted
   uint32_t isa_mask = 1;
   std::vector<std::string> no_fuse;           // names of fusions to leave out; "all": every one
+  int n_threads = 1;                          // of the team that will run it
   const kernels::Choices* choices = nullptr;  // what was tuned; outlives the plan. Null: priority decides
+
+  int rows_of(kernels::RowSet rows) const { return rows == kernels::RowSet::tokens ? max_rows : max_outputs; }
 };
 
 // Weights in their chosen layouts, filled by exec; plans point into them.
@@ -97,7 +103,7 @@ std::string to_text(const Plan& plan);
 struct Fusion {
   const char* name;
   const char* help;
-  void (*apply)(Graph& graph, Steps& steps);
+  void (*apply)(Graph& graph, Steps& steps, const PlanOptions& options);
 };
 std::span<const Fusion> all_fusions();
 // invalid_argument naming the known ones, where a name of `no_fuse` is not among them.

@@ -64,7 +64,8 @@ std::string to_text(const Plan& plan) {
     bool first = true;
     for (const Call& call : plan.steps[s].calls) {
       text += padded(first ? std::to_string(s) : "", 5) + padded(call.name, 24) + padded(call.kernel->name, 30) +
-              std::visit(Describe{}, call.args) + (call.tuned ? " (tuned)" : "") + "\n";
+              std::visit(Describe{}, call.args) + (call.replicated ? ", every thread" : "") +
+              (call.tuned ? " (tuned)" : "") + "\n";
       first = false;
     }
   }

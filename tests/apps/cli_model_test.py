@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import resource
 import signal
 import struct
 import subprocess
@@ -175,6 +176,111 @@ class Tune(Program):
             self.assertIn(reason, found["problem"])
         self.assertIn("written anew", self.tune().stderr)
         self.assertEqual(self.json("doctor", "--json")["tuning"]["state"], "valid")
+
+
+class Convert(Program):
+    def images(self):
+        folder = self.folder / "cache" / "images"
+        return sorted(folder.iterdir()) if folder.exists() else []
+
+    def answer(self, *more):
+        return self.quern("run", "-m", tiny_model("llama-q-q4_1"), "--raw", "-n", "12", "--temp", "0", "Once upon a time", *more)
+
+    def test_the_first_run_leaves_an_image_and_the_answer_stays(self):
+        without = self.answer("--image", "off").stdout
+        self.assertEqual(self.images(), [])
+        self.assertEqual(self.answer().stdout, without)
+        self.assertEqual(len(self.images()), 1)
+        self.assertRegex(self.images()[0].name, r"^llama-q-q4_1-[0-9a-f]{16}\.quern$")
+        mapped = self.answer()
+        self.assertEqual(mapped.stdout, without)
+        self.assertNotIn("warning", mapped.stderr)
+        self.assertEqual(self.answer("--image", "map").stdout, without)
+
+    def test_convert_list_verify_clean(self):
+        path = self.out("convert", "-m", tiny_model("llama-q-q4_1")).strip()
+        self.assertEqual([str(p) for p in self.images()], [path])
+        first = self.images()[0].read_bytes()
+        self.assertIn("already", self.quern("convert", tiny_model("llama-q-q4_1")).stderr)
+        self.assertRegex(self.out("convert", "--list"), r"ready .*llama-q-q4_1.* of .*llama-q-q4_1\.gguf")
+        self.assertIn("intact", self.out("convert", "--verify"))
+        self.assertEqual(self.out("convert", "--clean"), "")
+        damaged = bytearray(first)
+        damaged[len(damaged) // 2] ^= 1
+        self.images()[0].write_bytes(damaged)
+        self.assertIn("damaged", self.quern("convert", "--verify", code=1).stderr)
+        (self.folder / "cache" / "images" / "old-0123456789abcdef.quern").write_bytes(b"nothing")
+        (self.folder / "cache" / "images" / "x.quern.tmp1-0").write_bytes(b"nothing")
+        self.assertIn("unusable", self.out("convert", "--list"))
+        self.assertIn("old-0123456789abcdef.quern", self.out("convert", "--clean"))
+        self.assertEqual([str(p) for p in self.images()], [path])
+        self.assertIn(path, self.out("convert", "--clean", "--all"))
+        self.assertEqual(self.images(), [])
+        self.assertEqual(self.out("convert", "--list"), "")
+        self.assertEqual(self.out("convert", "-m", tiny_model("llama-q-q4_1")).strip(), path)
+        self.assertEqual(self.images()[0].read_bytes(), first)
+
+    def test_wrong_use(self):
+        self.error("convert", "--list", "--clean", code=2)
+        self.error("convert", "--all", code=2)
+        self.assertIn("nowhere.gguf", self.error("convert", "-m", "nowhere.gguf"))
+
+    def test_two_processes_at_once(self):
+        args = [QUERN, "run", "-m", tiny_model("llama-q-q4_1"), "--raw", "-n", "12", "--temp", "0", "Once upon a time"]
+        both = [subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, text=True) for _ in range(3)]
+        results = [process.communicate(timeout=120) for process in both]
+        self.assertEqual({out for out, _ in results}, {self.answer("--image", "off").stdout})
+        self.assertFalse([err for _, err in results if "warning" in err], results)
+        self.assertEqual(len(self.images()), 1)
+        self.assertIn("intact", self.out("convert", "--verify"))
+
+    def test_a_folder_that_cannot_be_written_costs_a_warning(self):
+        (self.folder / "cache" / "models").mkdir(parents=True)
+        (self.folder / "cache" / "images").write_text("in the way")
+        done = self.answer()
+        self.assertEqual(done.stdout, self.answer("--image", "off").stdout)
+        self.assertEqual(done.stderr.count("warning"), 1, done.stderr)
+
+    def test_a_full_disk_costs_a_warning(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+        args = [QUERN, "run", "-m", tiny_model("llama-q-q4_1"), "--raw", "-n", "12", "--temp", "0", "Once upon a time"]
+        done = subprocess.run(args, capture_output=True, env=self.env, text=True, preexec_fn=limit)
+        self.assertEqual((done.returncode, done.stdout), (0, self.answer("--image", "off").stdout))
+        self.assertEqual(done.stderr.count("warning"), 1, done.stderr)
+        self.assertEqual(self.images(), [])
+        done = subprocess.run([QUERN, "convert", "-m", tiny_model("llama-q-q4_1")], capture_output=True, env=self.env, text=True, preexec_fn=limit)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"quern convert: \S+/images/llama-q-q4_1-[0-9a-f]{16}\.quern: cannot write: File too large")
+        self.assertEqual(self.images(), [])
+
+    def test_info_and_doctor_name_images(self):
+        self.assertEqual(self.json("info", "--json", tiny_model("llama-q-q4_1"))["images"], [])
+        self.assertEqual(self.json("doctor", "--json")["images"], [])
+        path = self.out("convert", "-m", tiny_model("llama-q-q4_1")).strip()
+        size = os.path.getsize(path)
+        self.assertEqual(self.json("info", "--json", tiny_model("llama-q-q4_1"))["images"], [{"path": path, "bytes": size}])
+        self.assertIn(f"image       {path} (", self.out("info", tiny_model("llama-q-q4_1")))
+        (found,) = self.json("doctor", "--json")["images"]
+        self.assertEqual((found["path"], found["bytes"], found["why_not"]), (path, size, ""))
+        self.assertRegex(self.out("doctor"), r"\nimages +1 prepared, ")
+
+    def test_a_model_that_is_removed_takes_its_image_along(self):
+        model = self.json("models", "list", "--json")[0]
+        Path(model["path"]).write_bytes(Path(tiny_model("llama-q-q4_1")).read_bytes())
+        other = self.out("convert", "-m", tiny_model("llama-q-q4_0")).strip()
+        self.out("convert", "-m", model["path"])
+        self.assertEqual(len(self.images()), 2)
+        self.out("models", "remove", model["name"])
+        self.assertEqual([str(p) for p in self.images()], [other])
+
+    def test_a_writer_that_was_killed_leaves_nothing_that_counts(self):
+        process = subprocess.Popen([QUERN, "convert", "-m", tiny_model("llama-q-q4_1")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)
+        process.kill()
+        process.communicate()
+        self.answer()
+        self.answer()
+        self.assertEqual([p.suffix for p in self.images()], [".quern"])
 
 
 class Logits(Program):

@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import QUERN, SOURCE, Program, gguf_key, gguf_string, tiny_model  # noqa: E402
 
-COMMANDS = ["run", "chat", "models", "info", "plan", "doctor", "tokenize", "logits", "bench", "profile", "tune", "eval", "version", "help"]
+COMMANDS = ["run", "chat", "models", "info", "plan", "convert", "doctor", "tokenize", "logits", "bench", "profile", "tune", "eval", "version", "help"]
 
 
 class Help(Program):
@@ -96,7 +96,7 @@ class Doctor(Program):
 
     def test_text(self):
         text = self.out("doctor")
-        for word in ("processor", "kernels", "cores", "affinity", "quota", "memory", "caches", "tuning", "gpu"):
+        for word in ("processor", "kernels", "cores", "affinity", "quota", "memory", "caches", "tuning", "gpu", "images"):
             self.assertIn(f"\n{word}", text)
 
 

@@ -94,6 +94,43 @@ TEST_P(EveryModel, LogitsDoNotDependOnTheSessionsPast) {
   EXPECT_TRUE(same(expected, reused->logits()));
 }
 
+// Sessions at different positions that go on together get what each would get alone.
+TEST_P(EveryModel, LogitsDoNotDependOnTheCompanyInAStep) {
+  EngineOptions options = base_options();
+  options.n_threads = 2;
+  const auto engine = Engine::load(GetParam(), options);
+  ASSERT_TRUE(engine.ok()) << engine.error().message;
+  for (const size_t n : {1, 2, 8, 9}) {
+    std::vector<std::unique_ptr<Session>> sessions;
+    std::vector<std::vector<int32_t>> timelines;
+    std::vector<NextToken> next;
+    for (size_t i = 0; i < n; ++i) {
+      sessions.push_back(std::move((*engine)->new_session()).value());
+      timelines.push_back(some_tokens(62 + 11 * i, static_cast<uint32_t>(i)));
+      // One of them begins with the step itself.
+      if (i == 1) {
+        timelines[i].clear();
+      } else {
+        ASSERT_TRUE(sessions[i]->sync(timelines[i]).ok());
+      }
+      next.push_back({sessions[i].get(), 0});
+    }
+    for (int32_t token = 20; token < 23; ++token) {
+      for (size_t i = 0; i < n; ++i) timelines[i].push_back(next[i].token = token + static_cast<int32_t>(i));
+      ASSERT_TRUE(step(**engine, next).ok());
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const auto alone = std::move((*engine)->new_session()).value();
+      ASSERT_TRUE(alone->sync(timelines[i]).ok());
+      EXPECT_TRUE(same({alone->logits().begin(), alone->logits().end()}, sessions[i]->logits())) << i << " of " << n;
+      EXPECT_EQ(sessions[i]->n_past(), static_cast<int>(timelines[i].size()));
+      timelines[i].push_back(9);
+      ASSERT_TRUE(sessions[i]->sync(timelines[i]).ok());
+      EXPECT_EQ(sessions[i]->n_reused(), static_cast<int>(timelines[i].size()) - 1);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Tiny, EveryModel, ::testing::ValuesIn(tiny_models()), [](const auto& which) {
   std::string name = std::filesystem::path(which.param).stem().string();
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

@@ -57,6 +57,46 @@ TEST(Session, GoingBackBehindAWindowIsRight) {
   EXPECT_TRUE(std::equal(fresh->logits().begin(), fresh->logits().end(), session->logits().begin()));
 }
 
+TEST(Session, ARefusedStepChangesNoTimeline) {
+  const auto engine = load("llama", 8), other = load("llama", 8);
+  const auto a = std::move(engine->new_session()).value(), b = std::move(engine->new_session()).value(),
+             strange = std::move(other->new_session()).value(), full = std::move(engine->new_session()).value();
+  ASSERT_TRUE(a->sync(some_tokens(3, 1)).ok());
+  ASSERT_TRUE(full->sync(some_tokens(8, 1)).ok());
+  const std::vector<NextToken> too_many(kMaxBatch + 1, NextToken{a.get(), 1});
+  const std::pair<std::vector<NextToken>, Status> refused[] = {
+      {{}, Status::invalid_argument},
+      {too_many, Status::invalid_argument},
+      {{{a.get(), 1}, {a.get(), 1}}, Status::invalid_argument},
+      {{{a.get(), 1}, {nullptr, 1}}, Status::invalid_argument},
+      {{{a.get(), 1}, {strange.get(), 1}}, Status::invalid_argument},
+      {{{a.get(), 1}, {b.get(), -1}}, Status::invalid_argument},
+      {{{a.get(), 1}, {b.get(), 1000000000}}, Status::invalid_argument},
+      {{{a.get(), 1}, {full.get(), 1}}, Status::limit_exceeded},
+  };
+  for (const auto& [next, status] : refused) {
+    EXPECT_EQ(step(*engine, next).error().status, status);
+    EXPECT_EQ(a->n_past(), 3);
+    EXPECT_EQ(b->n_past(), 0);
+  }
+  const std::vector<NextToken> good = {{a.get(), 1}, {b.get(), 2}};
+  EXPECT_TRUE(step(*engine, good).ok());
+  EXPECT_EQ(a->n_past(), 4);
+  EXPECT_EQ(b->n_past(), 1);
+}
+
+TEST(Timing, BatchesAndTurns) {
+  const auto engine = load("llama", 64);
+  const auto session = std::move(engine->new_session()).value();
+  EXPECT_GT(time_batch(*engine, 3, 4, 5).value(), 0);
+  EXPECT_EQ(time_batch(*engine, 2, 60, 5).error().status, Status::limit_exceeded);
+  const auto turns = time_turns(*session, 3, 10);
+  ASSERT_TRUE(turns.ok());
+  EXPECT_EQ(turns->size(), 3U);
+  EXPECT_EQ(session->n_past(), 30);
+  EXPECT_EQ(session->n_reused(), 20);
+}
+
 TEST(Generate, GreedyIsRepeatableAndStopsAtTheLimit) {
   const auto engine = load("llama", 64);
   token::SamplerOptions greedy;

@@ -78,6 +78,13 @@ TEST(Profile, WeightsOfATokenAreThoseOfTheEngine) {
     if (row.bucket.rfind("matmul", 0) == 0) bytes += row.work.weight_bytes;
   }
   EXPECT_EQ(bytes, 5 * engine->bytes_per_token());
+  // A step reads the weights once, and keys and values of each sequence up to its position.
+  const auto step = [&](int n, int position) { return step_bytes(*engine, n, position); };
+  EXPECT_GT(step(1, 0), engine->bytes_per_token());
+  EXPECT_LT(step(1, 0), engine->bytes_per_token() * 5 / 4);
+  EXPECT_GT(step(1, 20), step(1, 10));
+  EXPECT_EQ(step(1, 20) - step(1, 10), step(1, 30) - step(1, 20));
+  EXPECT_EQ(step(3, 20) - step(3, 10), 3 * (step(1, 20) - step(1, 10)));
 }
 
 TEST(Profile, TimingChangesNoLogit) {

@@ -99,11 +99,12 @@ struct Checked {
 Checked checked(engine::Engine& engine, const std::vector<const Kernel*>& guests) {
   Checked out;
   auto& state = engine.state();
-  auto track = Track::create(state, *state.team, scratch_of_candidates(state, guests));
+  auto track = Track::create(state, *state.team, 64, guests);
   EXPECT_TRUE(track.ok());
   for (int round = 0; round < 2; ++round) {
     for (const bool prompt : {true, false}) {
-      Stage stage(**track, prompt ? state.prefill : state.decode, prompt ? 0 : Track::kDepth, prompt ? 50 : 1, 1);
+      Stage stage(**track, prompt ? (*track)->plans().prefill : (*track)->plans().decode, prompt ? 0 : Track::kDepth,
+                  prompt ? 50 : 1, 1);
       std::vector<kernels::Query> known;
       stage.collect(known, guests);
       EXPECT_GT(stage.contests().size(), 5U);
@@ -154,15 +155,17 @@ TEST(TuneBits, CheckingChangesNothing) {
   const auto engine = tiny("llama-q-q4_1");
   ASSERT_NE(engine, nullptr);
   auto& state = engine->state();
-  auto track = Track::create(state, *state.team, scratch_of_candidates(state, {}));
+  auto track = Track::create(state, *state.team, 64, {});
   ASSERT_TRUE(track.ok());
+  const float* logits_at = (*track)->plans().decode.logits;
   const auto logits = [&] {
-    (*track)->runner().run(state.decode, (*track)->context(Track::kDepth, 1, 1));
-    return std::vector<float>(state.decode.logits, state.decode.logits + state.model->spec.n_vocab);
+    (*track)->runner().run((*track)->plans().decode, (*track)->context(Track::kDepth, 1, 1));
+    return std::vector<float>(logits_at, logits_at + state.model->spec.n_vocab);
   };
   const auto before = logits();
   for (const bool prompt : {true, false}) {
-    Stage stage(**track, prompt ? state.prefill : state.decode, prompt ? 0 : Track::kDepth, prompt ? 50 : 1, 1);
+    Stage stage(**track, prompt ? (*track)->plans().prefill : (*track)->plans().decode, prompt ? 0 : Track::kDepth,
+                prompt ? 50 : 1, 1);
     std::vector<kernels::Query> known;
     stage.collect(known, {});
     stage.check_bits();
@@ -175,10 +178,11 @@ TEST(TuneBits, AStageTakesOnlyWhatNoneBeforeItRaced) {
   const auto engine = tiny("llama-q-q4_1");
   ASSERT_NE(engine, nullptr);
   auto& state = engine->state();
-  auto track = Track::create(state, *state.team, scratch_of_candidates(state, {}));
+  auto track = Track::create(state, *state.team, 64, {});
   ASSERT_TRUE(track.ok());
   std::vector<kernels::Query> known;
-  Stage first(**track, state.decode, Track::kDepth, 1, 1), again(**track, state.decode, Track::kDepth, 1, 1);
+  Stage first(**track, (*track)->plans().decode, Track::kDepth, 1, 1),
+      again(**track, (*track)->plans().decode, Track::kDepth, 1, 1);
   first.collect(known, {});
   again.collect(known, {});
   EXPECT_GT(first.contests().size(), 5U);

@@ -47,6 +47,11 @@ TEST(Work, MatmulOfBlocks) {
   EXPECT_EQ(w.read_bytes, 576U + 384);
   a.rows = RowSet::outputs;
   EXPECT_EQ(work_of(a, run.ctx).int_macs, 32U * 64);
+  a.rows = RowSet::tokens;
+  a.residual = nullptr;
+  a.act = ActivationFormat::q8_32t;  // seven rows are two tiles of six: codes, scales, scaled sums
+  EXPECT_EQ(work_of(a, Batch(7, 0, 1).ctx).read_bytes, 2U * (6 * 64 + 64 + 64));
+  a.rows = RowSet::outputs;
   EXPECT_EQ(work_of(a, Batch(3, 0, 0).ctx).bytes(), 0U);  // no logits wanted: the head reads nothing
 }
 

@@ -49,10 +49,10 @@ QUERN_FN void six_bit_subs(const u8* s, i32x16* scales, i32x16* minima) {
 }
 
 struct Q4_K : Planes<Format::q4_k, 4> {
+  using Block = format::BlockQ4K;
   static constexpr Format kFormat = Format::q4_k;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kSub = 32, kPlaneCount = 4;
-  static constexpr int kCodeBytes = 2048;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const { nibbles256(bytes_at(plane[0] + b * 2048), s, out); }
@@ -63,10 +63,10 @@ struct Q4_K : Planes<Format::q4_k, 4> {
 };
 
 struct Q5_K : Planes<Format::q5_k, 5> {
+  using Block = format::BlockQ5K;
   static constexpr Format kFormat = Format::q5_k;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kSub = 32, kPlaneCount = 5;
-  static constexpr int kCodeBytes = 2048;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
@@ -90,10 +90,10 @@ struct Q5_K : Planes<Format::q5_k, 5> {
 };
 
 struct Q6_K : Planes<Format::q6_k, 4> {
+  using Block = format::BlockQ6K;
   static constexpr Format kFormat = Format::q6_k;
   static constexpr bool kMin = false, kSmall = true;
   static constexpr int kBias = 32, kSub = 16, kPlaneCount = 4;
-  static constexpr int kCodeBytes = 2048;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
@@ -115,10 +115,10 @@ struct Q6_K : Planes<Format::q6_k, 4> {
 };
 
 struct Q3_K : Planes<Format::q3_k, 4> {
+  using Block = format::BlockQ3K;
   static constexpr Format kFormat = Format::q3_k;
   static constexpr bool kMin = false, kSmall = true;
   static constexpr int kBias = 4, kSub = 16, kPlaneCount = 4;
-  static constexpr int kCodeBytes = 1024;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
@@ -148,10 +148,10 @@ struct Q3_K : Planes<Format::q3_k, 4> {
 };
 
 struct Q2_K : Planes<Format::q2_k, 4> {
+  using Block = format::BlockQ2K;
   static constexpr Format kFormat = Format::q2_k;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kSub = 16, kPlaneCount = 4;
-  static constexpr int kCodeBytes = 1024;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
@@ -180,10 +180,10 @@ struct Q2_K : Planes<Format::q2_k, 4> {
 };
 
 struct Iq4Xs : Planes<Format::iq4_xs, 4> {
+  using Block = format::BlockIq4Xs;
   static constexpr Format kFormat = Format::iq4_xs;
   static constexpr bool kMin = false, kSmall = !kWide;
   static constexpr int kBias = kWide ? 128 : 0, kSub = 32, kPlaneCount = 4;
-  static constexpr int kCodeBytes = 2048;  // of 16 rows and one block, plane 0
   using Code = choose<kWide, u8, i8>;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, int s, lat<Code, 64> out[8]) const {

@@ -1,7 +1,7 @@
 // Formats with blocks of 32 weights, as matmul kernels see them: 8 vectors of 16 rows x 4 codes per block, a scale per
 // row, and maybe a minimum. One struct per format:
-//   kFormat, kMin (has a minimum), kBias (codes are stored plus this), Code (u8 or i8), kSmall (codes fit idot4_small)
-//   Planes(panel, n_blocks): where the fields lie; codes(b, out), scale(b), minimum(b).
+//   kFormat, Block (on disk), kMin (has a minimum), kBias (codes are stored plus this), Code (u8 or i8), kSmall (codes
+//   fit idot4_small) Planes(panel, n_blocks): where the fields lie; codes(b, out), scale(b), minimum(b).
 #pragma once
 
 #include "format/blocks.h"
@@ -46,10 +46,10 @@ struct Planes {
 };
 
 struct Q4_0 : Planes<Format::q4_0, 2> {
+  using Block = format::BlockQ4_0;
   static constexpr Format kFormat = Format::q4_0;
   static constexpr bool kMin = false, kSmall = true;
   static constexpr int kBias = 8, kPlaneCount = 2;
-  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const { nibbles(bytes_at(plane[0] + b * 256), out); }
@@ -57,10 +57,10 @@ struct Q4_0 : Planes<Format::q4_0, 2> {
 };
 
 struct Q4_1 : Planes<Format::q4_1, 3> {
+  using Block = format::BlockQ4_1;
   static constexpr Format kFormat = Format::q4_1;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kPlaneCount = 3;
-  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const { nibbles(bytes_at(plane[0] + b * 256), out); }
@@ -69,10 +69,10 @@ struct Q4_1 : Planes<Format::q4_1, 3> {
 };
 
 struct Q5_0 : Planes<Format::q5_0, 3> {
+  using Block = format::BlockQ5_0;
   static constexpr Format kFormat = Format::q5_0;
   static constexpr bool kMin = false, kSmall = true;
   static constexpr int kBias = 16, kPlaneCount = 3;
-  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const {
@@ -83,10 +83,10 @@ struct Q5_0 : Planes<Format::q5_0, 3> {
 };
 
 struct Q5_1 : Planes<Format::q5_1, 4> {
+  using Block = format::BlockQ5_1;
   static constexpr Format kFormat = Format::q5_1;
   static constexpr bool kMin = true, kSmall = true;
   static constexpr int kBias = 0, kPlaneCount = 4;
-  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = u8;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const {
@@ -99,10 +99,10 @@ struct Q5_1 : Planes<Format::q5_1, 4> {
 
 // Codes of the full signed byte: where the dot instruction wants an unsigned operand they are moved up by 128.
 struct Q8_0 : Planes<Format::q8_0, 2> {
+  using Block = format::BlockQ8_0;
   static constexpr Format kFormat = Format::q8_0;
   static constexpr bool kMin = false, kSmall = !kWide;
   static constexpr int kBias = kWide ? 128 : 0, kPlaneCount = 2;
-  static constexpr int kCodeBytes = 512;  // of 16 rows and one block, plane 0
   using Code = choose<kWide, u8, i8>;
   using Planes::Planes;
   QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
@@ -123,7 +123,6 @@ struct Table32 : Planes<kF, 2> {
   static constexpr Format kFormat = kF;
   static constexpr bool kMin = false, kSmall = kIsSmall || !kWide;
   static constexpr int kBias = kWide ? kUp : 0, kPlaneCount = 2;
-  static constexpr int kCodeBytes = 256;  // of 16 rows and one block, plane 0
   using Code = choose<kWide, u8, i8>;
   using Planes<kF, 2>::Planes;
   static QUERN_FN void lookup(const int8_t* values, u8x64 index[8], lat<Code, 64> out[8]) {
@@ -134,6 +133,7 @@ struct Table32 : Planes<kF, 2> {
 };
 
 struct Iq4Nl : Table32<Format::iq4_nl, 128, false> {
+  using Block = format::BlockIq4Nl;
   using Table32::Table32;
   QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
     u8x64 index[8];
@@ -145,6 +145,7 @@ struct Iq4Nl : Table32<Format::iq4_nl, 128, false> {
 
 // The scale 2^(e - 128) as float bits; exponents 0 and 1 give denormals.
 struct Mxfp4 : Table32<Format::mxfp4, 12, true> {
+  using Block = format::BlockMxfp4;
   using Table32::Table32;
   QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
     u8x64 index[8];

@@ -119,7 +119,7 @@ struct Core256 {
 
   template <int kTokens>
   static QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
-                                    int64_t n_blocks) {
+                                    int64_t n_blocks, const Ahead& ahead) {
     Row x[kTokens];
     f32x16 acc[kTokens];
     for (int t = 0; t < kTokens; ++t) {
@@ -127,13 +127,13 @@ struct Core256 {
       acc[t] = f32x16::zero();
     }
     for (int64_t b = 0; b < n_blocks; ++b) {
-      prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
       i32x16 scales[kSubs<F>], minima[kSubs<F>], sum[kTokens], min_sum[kTokens];
       f.sub_scales(b, scales);
       if constexpr (F::kMin) f.sub_minima(b, minima);
       for (int t = 0; t < kTokens; ++t) sum[t] = min_sum[t] = i32x16::zero();
 #pragma GCC unroll kDeep
       for (int s = 0; s < 8; ++s) {
+        ahead.ask<F, 8>(f.plane[0], b, s);
         lat<typename F::Code, 64> codes[8];
         f.codes(b, s, codes);
         const int j = s * (32 / F::kSub);

@@ -54,7 +54,7 @@ struct Core32 {
 
   template <int kTokens>
   static QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
-                                    int64_t n_blocks) {
+                                    int64_t n_blocks, const Ahead& ahead) {
     Row x[kTokens];
     f32x16 acc[kTokens];
     for (int t = 0; t < kTokens; ++t) {
@@ -62,7 +62,7 @@ struct Core32 {
       acc[t] = f32x16::zero();
     }
     for (int64_t b = 0; b < n_blocks; ++b) {
-      prefetch_ahead<F::kCodeBytes>(f.plane[0] + b * F::kCodeBytes);
+      ahead.ask<F>(f.plane[0], b);
       lat<typename F::Code, 64> codes[8];
       f.codes(b, codes);
       const f32x16 d = f.scale(b);

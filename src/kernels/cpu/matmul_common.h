@@ -16,13 +16,30 @@ QUERN_FN void finish(const MatmulArgs& a, int64_t panel, int64_t row, f32x16 val
   store_n(value, a.y + row * a.y_stride + first, lanes);
 }
 
-// Asks for the bytes that a walk over panels reaches kAhead bytes later: about a microsecond of one core's memory rate.
-inline constexpr int kAhead = 4096;
-template <int kBytes>
-QUERN_FN void prefetch_ahead(const std::byte* p) {
-#pragma GCC unroll unroll(32)
-  for (int i = 0; i < kBytes; i += 64) prefetch(p + kAhead + i);
-}
+// A thread's walk over its panels asks for what it reaches kAhead bytes later (a microsecond or so of one core's memory
+// rate), and near the end for the beginning of what it reads next. The planes of a panel are short streams that the
+// hardware's prefetcher learns late; taken together they are one long stream, of which each block asks for its part.
+inline constexpr int kAhead = 16384;
+struct Ahead {
+  const std::byte* end;  // of the thread's panels
+  ptrdiff_t jump;        // from there to the next read
+  Ahead(const MatmulArgs& a, const std::byte* share_end, const Worker& w) : end(share_end), jump(0) {
+    if (a.next.data == nullptr) return;
+    const auto first = static_cast<size_t>(share(a.next.n_units, w).begin);
+    jump = a.next.data + first * a.next.unit_bytes - share_end;
+  }
+  // Part i of kParts of a block's part: a burst of many requests would fill the core's miss queue.
+  template <class F, int kParts = 1>
+  QUERN_FN void ask(const std::byte* panel, int64_t block, int i = 0) const {
+    constexpr int kBytes = 16 * sizeof(typename F::Block), kPart = kBytes / kParts;
+    static_assert(kBytes % kParts == 0);
+    const std::byte* p = panel + block * kBytes + i * kPart + kAhead;
+    p += p < end ? 0 : jump;
+#pragma GCC unroll unroll(16)
+    for (int at = 0; at < kPart; at += 64) prefetch(p + at);
+    if constexpr (kParts > 1 && kWide) asm volatile("" ::: "memory");  // compilers would move all parts to the front
+  }
+};
 
 // Finishes T sums of a panel, beginning with sum first_row. Of a two-plane x, sums 2 r and 2 r + 1 are row r's (T is
 // even).

@@ -1,7 +1,7 @@
 // The walk of a matmul over panels and activation rows, the same for every quantized format. A core (Core32, Core256)
 // says how one panel meets rows and how one tile is computed:
 //   Format, kAct, kBlock, Unpacked(scratch, n_blocks) with bytes(n_in) and fill(format, panel, n_blocks),
-//   direct_panel<T>(args, format, rows, panel, first_row, n_blocks),
+//   direct_panel<T>(args, format, rows, panel, first_row, n_blocks, ahead),
 //   tile<kSpan>(unpacked, x tile, first row in the tile, n_blocks, sums out [kTilePanels][kSpan]).
 #pragma once
 
@@ -18,14 +18,15 @@ void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
   const int64_t n_blocks = a.n_in / Core::kBlock, n_rows = row_count(ctx, a.rows) * rows.n_planes;
   const Range r = share(panel_count(a), w);
+  const Ahead ahead(a, a.w + static_cast<size_t>(r.end) * panel_size, w);
   for (int64_t p = r.begin; p < r.end; ++p) {
     const F f(a.w + static_cast<size_t>(p) * panel_size, offsets.at);
     int64_t row = 0;
     if constexpr (kWide) {
-      for (; row + 4 <= n_rows; row += 4) Core::template direct_panel<4>(a, f, rows, p, row, n_blocks);
+      for (; row + 4 <= n_rows; row += 4) Core::template direct_panel<4>(a, f, rows, p, row, n_blocks, ahead);
     }
-    for (; row + 2 <= n_rows; row += 2) Core::template direct_panel<2>(a, f, rows, p, row, n_blocks);
-    if (row < n_rows) Core::template direct_panel<1>(a, f, rows, p, row, n_blocks);
+    for (; row + 2 <= n_rows; row += 2) Core::template direct_panel<2>(a, f, rows, p, row, n_blocks, ahead);
+    if (row < n_rows) Core::template direct_panel<1>(a, f, rows, p, row, n_blocks, ahead);
   }
 }
 
