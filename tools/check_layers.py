@@ -13,7 +13,7 @@ ORDER = ["base", "lattice", "format", "file", "model", "kernels", "plan", "exec"
 # Folders that may use less than everything above them.
 ONLY = {"token": {"base", "file"}, "lattice": set(), "format": {"base"}, "kernels": {"base", "lattice", "format"}}
 # What programs may include of a folder that keeps its other headers to itself.
-PUBLIC_HEADERS = {"engine": {"engine/engine.h", "engine/images.h", "engine/prompt.h"}}
+PUBLIC_HEADERS = {"engine": {"engine/engine.h", "engine/images.h", "engine/tuning.h", "engine/prompt.h"}}
 GETENV_HOME = "src/base/options.cpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

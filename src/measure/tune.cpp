@@ -1,10 +1,12 @@
 #include "measure/tune.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 
 #include "base/log.h"
 #include "measure/stage.h"
@@ -17,6 +19,7 @@ constexpr int kFewRaced = 4;              // rows of the race for "few"
 constexpr int kLookRows = 32;             // of a prompt in the screen
 constexpr int kLeastRows = 32;            // of a prompt in the race, where a whole chunk would take too long
 constexpr int kTeamPrompt = 128;          // rows of the prompt that teams race with
+constexpr double kBusy = 0.05;            // of all processors, taken by other programs: no verdict on teams
 constexpr double kSamplerSeconds = 200e-6;
 
 double now_seconds() {
@@ -31,6 +34,18 @@ void busy_wait(double seconds) {
 
 engine::TunedRatio tuned_ratio(const Ratio& r) {
   return r.known ? engine::TunedRatio{r.middle, r.low, r.high} : engine::TunedRatio{};
+}
+
+// The part of all processors' time that other programs took between two readings, in which this one took own_seconds.
+double taken_by_others(const CpuTicks& before, const CpuTicks& after, double own_seconds) {
+  if (after.total <= before.total) return 0;
+  const double total = static_cast<double>(after.total - before.total);
+  const double busy = total - static_cast<double>(after.idle - before.idle);
+  return std::max(0.0, busy - own_seconds * static_cast<double>(::sysconf(_SC_CLK_TCK))) / total;
+}
+
+double own_cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
 std::string text_of(const Ratio& r) {
@@ -139,7 +154,16 @@ class Tuner {
       const double a = median(tokens), b = prefill.window({}, 1, false).whole;
       return Window{{a, b}, std::sqrt(a * b)};
     };
-    QUERN_TRY(const SettingResult raced, race_settings(settings.size(), window, race_options(seconds)));
+    const CpuTicks before = read_cpu_ticks();
+    const double own = own_cpu_seconds();
+    QUERN_TRY(SettingResult raced, race_settings(settings.size(), window, race_options(seconds)));
+    const double others = taken_by_others(before, read_cpu_ticks(), own_cpu_seconds() - own);
+    if (others > kBusy && raced.winner != 0) {
+      say(fmt::format(
+          "team: other programs took {:.0f} % of the processors, so what won says nothing of a quiet machine",
+          others * 100));
+      raced.winner = 0;
+    }
     Setting& winner = settings[raced.winner];
     result_.tuning.knobs.push_back({key_, o_.model, n_threads_, winner.options.n_threads, winner.options.spins,
                                     tuned_ratio(raced.ratio), raced.noise, raced.n_pairs, o_.date});
