@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 #include "apps/quern/machine.h"
 #include "apps/quern/version.h"
 #include "base/progress.h"
+#include "measure/roofline.h"
 
 namespace quern::apps {
 namespace {
@@ -21,6 +23,7 @@ struct Findings {
   bool forced = false;
   Topology topology;
   std::vector<std::string> gpus;
+  std::optional<measure::Roofline> roofline;
 };
 
 std::vector<int> usable_cpus(const Topology& topology) {
@@ -49,6 +52,17 @@ std::string tier_state(const Findings& f, const TierReport& tier) {
   return f.forced ? "usable" : fmt::format("usable; {} is faster", isa_name(f.chosen));
 }
 
+nlohmann::ordered_json roofline_json(const measure::Roofline& r) {
+  nlohmann::ordered_json j = {{"isa", isa_name(r.isa)}, {"threads", r.n_threads}};
+  for (const measure::ReadRate& rate : r.dram)
+    j["memory"].push_back({{"threads", rate.n_threads}, {"bytes_per_second", rate.bytes_per_second}});
+  j["l2_bytes_per_second"] = r.l2;
+  j["l3_bytes_per_second"] = r.l3;
+  j["int8_macs_per_second"] = r.int8_macs;
+  j["f32_macs_per_second"] = r.f32_macs;
+  return j;
+}
+
 std::string as_json(const Findings& f) {
   const Topology& t = f.topology;
   nlohmann::ordered_json j;
@@ -75,6 +89,7 @@ std::string as_json(const Findings& f) {
   for (const CacheLevel& cache : t.caches)
     j["caches"].push_back({{"name", cache.name}, {"bytes", cache.bytes}, {"count", cache.count}});
   j["gpus"] = f.gpus;
+  if (f.roofline) j["roofline"] = roofline_json(*f.roofline);
   return j.dump(2) + "\n";
 }
 
@@ -112,6 +127,18 @@ std::string as_text(const Findings& f) {
   for (const CacheLevel& cache : t.caches)
     caches += fmt::format("{}{} {} x{}", caches.empty() ? "" : ", ", cache.name, human_bytes(cache.bytes), cache.count);
   row("caches", caches.empty() ? "unknown" : caches);
+  if (f.roofline) {
+    const measure::Roofline& r = *f.roofline;
+    std::string dram;
+    for (const measure::ReadRate& rate : r.dram)
+      dram += fmt::format("{}{:.1f} GB/s by {}", dram.empty() ? "memory " : ", ", rate.bytes_per_second / 1e9,
+                          rate.n_threads);
+    row("reads", dram);
+    if (r.l2 > 0) row("", fmt::format("L2 {:.1f} GB/s by {}", r.l2 / 1e9, r.n_threads));
+    if (r.l3 > 0) row("", fmt::format("L3 {:.1f} GB/s by {}", r.l3 / 1e9, r.n_threads));
+    row("arithmetic", fmt::format("int8 {:.0f} GMAC/s, f32 {:.0f} GMAC/s by {} ({})", r.int8_macs / 1e9,
+                                  r.f32_macs / 1e9, r.n_threads, isa_name(r.isa)));
+  }
   row("gpu", f.gpus.empty() ? "none" : fmt::format("{}", fmt::join(f.gpus, ", ")));
   return text;
 }
@@ -137,6 +164,11 @@ int run_doctor(Context& context) {
   if (!topology.ok()) return context.fail(topology.error());
   f.topology = *std::move(topology);
   f.gpus = find_gpus("");
+  if (context.options.flag("roofline")) {
+    auto roofline = measure::measure_roofline(f.chosen, default_threads(f.topology), f.topology);
+    if (!roofline.ok()) return context.fail(roofline.error());
+    f.roofline = *std::move(roofline);
+  }
   context.out.write(context.options.flag("json") ? as_json(f) : as_text(f));
   return 0;
 }

@@ -42,7 +42,8 @@ constexpr Command kCommands[] = {
     {"doctor", "", "what this machine offers and what Quern makes of it",
      "Processor features and the kernels chosen, cores, quota, memory, caches, GPU.\n\n"
      "  quern doctor\n"
-     "  quern doctor --json | jq .threads\n",
+     "  quern doctor --json | jq .threads\n"
+     "  quern doctor --roofline\n",
      0, run_doctor},
     {"tokenize", "TEXT|-", "text to token ids, and back",
      "Prints a JSON list of ids. The text's control tokens stay text unless --special is given.\n\n"
@@ -61,6 +62,16 @@ constexpr Command kCommands[] = {
      "  quern bench -m model.gguf\n"
      "  quern bench -m model.gguf -p 512,2048 -n 128 -d 0,4096 -t 1,2 -r 3 -o json\n",
      0, run_bench},
+    {"profile", "", "where the time of prompt and generation goes",
+     "Per bucket and per node of the plan: time (mean over threads), bytes that must move, rates, and the part of "
+     "what\n"
+     "this machine can do (`quern doctor --roofline`) that was reached. \"wait\" is time at barriers. --trace writes a "
+     "file\n"
+     "for ui.perfetto.dev: one lane a thread, one slice a call.\n\n"
+     "  quern profile -m model.gguf\n"
+     "  quern profile -m model.gguf -p 0 -n 32 -d 4096 --no-fuse row_chain\n"
+     "  quern profile -m model.gguf --trace trace.json -o json | jq .phases\n",
+     0, run_profile},
     {"eval", "", "perplexity, and divergence from saved logits",
      "The text is cut into windows of -c tokens. As in llama-perplexity, each window is evaluated from an empty "
      "context\n"

@@ -8,8 +8,8 @@ constexpr OptionType kFlag = OptionType::flag, kInteger = OptionType::integer, k
                      kReal = OptionType::real, kText = OptionType::text, kChoice = OptionType::choice;
 
 #define QUERN_GENERATING "run chat"
-#define QUERN_EVALUATING "run chat plan logits bench eval"
-#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench eval"
+#define QUERN_EVALUATING "run chat plan logits bench profile eval"
+#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench profile eval"
 
 // clang-format off
 // commands, name, letter, type, placeholder, default, min, max, choices, environment, repeats, help
@@ -31,7 +31,7 @@ constexpr OptionRow kRows[] = {
     {QUERN_GENERATING, "raw", "", kFlag, "", "", 0, 0, "", "", false, "no chat template: continue the text as it is; control tokens in it are recognised"},
     {"run chat logits", "ctx", "c", kInteger, "N", "0", 0, 16777216, "", "QUERN_CTX", false, "positions to make room for; 0: the model's own number, at most 8192"},
     {"eval", "ctx", "c", kInteger, "N", "512", 8, 16777216, "", "", false, "tokens of one window"},
-    {"run chat plan logits eval", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
+    {"run chat plan logits profile eval", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
      "threads; 0: one per usable physical core, within the cgroup's quota"},
     {"bench", "threads", "t", kIntegers, "N,..", "0", 0, 4096, "", "QUERN_THREADS", false,
      "thread counts to measure; 0: one per usable physical core, within the cgroup's quota"},
@@ -49,6 +49,13 @@ constexpr OptionRow kRows[] = {
     {"bench", "repetitions", "r", kInteger, "N", "5", 1, 100000, "", "", false, "how often each test is timed"},
     {"bench", "output", "o", kChoice, "FORMAT", "md", 0, 0, "md|json|jsonl|csv", "", false, "the form of the results"},
     {"bench", "no-warmup", "", kFlag, "", "", 0, 0, "", "", false, "leave out the untimed run before each test"},
+    {"profile", "n-prompt", "p", kInteger, "N", "512", 0, 16777216, "", "", false, "tokens of the prompt; 0: no prompt"},
+    {"profile", "n-gen", "n", kInteger, "N", "64", 0, 16777216, "", "", false, "tokens to generate; 0: none"},
+    {"profile", "n-depth", "d", kInteger, "N", "0", 0, 16777216, "", "", false, "tokens already in the context before measuring"},
+    {"profile", "repetitions", "r", kInteger, "N", "3", 1, 100000, "", "", false, "how often each phase is timed"},
+    {"profile", "output", "o", kChoice, "FORMAT", "md", 0, 0, "md|json", "", false, "the form of the results"},
+    {"profile", "trace", "", kText, "FILE", "", 0, 0, "", "", false, "also write the first prompt and a few tokens as trace events (JSON, for Perfetto)"},
+    {"doctor", "roofline", "", kFlag, "", "", 0, 0, "", "", false, "also measure memory, caches and arithmetic (about two seconds)"},
     {"eval", "file", "f", kText, "FILE", "", 0, 0, "", "", false, "the text to evaluate"},
     {"eval", "chunks", "", kInteger, "N", "0", 0, 1000000000, "", "", false, "evaluate only the first N windows; 0: all"},
     {"eval", "save-logits", "", kText, "FILE", "", 0, 0, "", "", false, "write the logits of the scored positions to FILE (.npy)"},

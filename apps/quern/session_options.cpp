@@ -9,7 +9,7 @@ engine::EngineOptions engine_options(const Context& context) {
   engine::EngineOptions out;
   const std::string command = context.command.name;
   if (command != "bench") out.n_threads = static_cast<int>(o.integer("threads"));
-  if (command != "bench" && command != "plan") out.n_ctx = static_cast<int>(o.integer("ctx"));
+  if (command != "bench" && command != "plan" && command != "profile") out.n_ctx = static_cast<int>(o.integer("ctx"));
   out.n_chunk = static_cast<int>(o.integer("chunk"));
   out.isa = o.text("isa");
   out.no_fuse = o.texts("no-fuse");

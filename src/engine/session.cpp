@@ -86,7 +86,13 @@ class SessionImpl final : public Session {
     QUERN_TRY_VOID(kv_.prepare(first, first + n));
     std::iota(positions_.begin(), positions_.begin() + n, first);
     const kernels::Span span{0, n, first, kv_.pages()};
-    s_.runner->run(plan, {n, tokens.data(), positions_.data(), &span, 1, out_rows_.data(), n_out});
+    const kernels::RunContext ctx{n, tokens.data(), positions_.data(), &span, 1, out_rows_.data(), n_out};
+    if (s_.on_run) {
+      s_.runner->run_timed(plan, ctx, s_.run_times);
+      s_.on_run(plan, ctx, s_.run_times);
+    } else {
+      s_.runner->run(plan, ctx);
+    }
     timeline_.insert(timeline_.end(), tokens.begin(), tokens.end());
     return {};
   }

@@ -1,6 +1,7 @@
 // What an Engine holds, in order of construction. Internal to engine/.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -35,6 +36,9 @@ struct Engine::State {
   plan::Plan decode, few, prefill, all;  // 1 row; up to 8; a chunk, last row's logits; a few rows, all logits
   std::optional<exec::Runner> runner;
   std::unique_ptr<exec::KvPool> kv_pool;
+  // Where set (measure/profile.h), runs are timed and told of, from the thread that runs.
+  std::function<void(const plan::Plan&, const kernels::RunContext&, const exec::RunTimes&)> on_run;
+  exec::RunTimes run_times;
 
   explicit State(file::GgufFile f) : file(std::move(f)) {}
   // The plan for a run of so many rows that wants the last row's logits or none.

@@ -1,12 +1,21 @@
 // Runs a plan's steps on a team: every thread walks the steps, a barrier after each. Nothing is allocated, no clock or
-// environment is read.
+// environment is read, except that run_timed reads a clock.
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 #include "base/arena.h"
 #include "base/team.h"
 #include "plan/plan.h"
 
 namespace quern::exec {
+
+// When things happened in a run, nanoseconds of the steady clock. Thread t's marks: [0] its begin, then one after each
+// call and one after each step's barrier, in order: 1 + calls + steps.
+struct RunTimes {
+  std::vector<std::vector<int64_t>> marks;  // [n_threads]
+};
 
 class Runner {
  public:
@@ -15,10 +24,15 @@ class Runner {
   // Requires ctx.n_rows <= plan.options.max_rows and ctx.n_out <= plan.options.max_outputs. Afterwards plan.logits
   // holds [ctx.n_out, n_vocab].
   void run(const plan::Plan& plan, const kernels::RunContext& ctx);
+  // The same walk with a clock read after each call and barrier. Resizes `times` before it starts.
+  void run_timed(const plan::Plan& plan, const kernels::RunContext& ctx, RunTimes& times);
 
  private:
   Runner(Team& team, size_t scratch_bytes, Buffer scratch)
       : team_(&team), scratch_bytes_(scratch_bytes), scratch_(std::move(scratch)) {}
+  template <class MakeMark>
+  void walk(const plan::Plan& plan, const kernels::RunContext& ctx, const MakeMark& make_mark);
+
   Team* team_;
   size_t scratch_bytes_;
   Buffer scratch_;

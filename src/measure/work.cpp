@@ -1,0 +1,112 @@
+#include "measure/work.h"
+
+#include <algorithm>
+
+namespace quern::measure {
+namespace {
+
+using kernels::RunContext;
+
+uint64_t u(int64_t n) {
+  return static_cast<uint64_t>(n);
+}
+constexpr uint64_t kF32 = sizeof(float);
+constexpr uint64_t kF16 = 2;
+
+uint64_t act_bytes(format::ActivationFormat format, int64_t n) {
+  return format::activation_layout(format, static_cast<size_t>(n)).row_bytes;
+}
+
+// One overload per op: a new op does not compile without one.
+struct Count {
+  const RunContext& ctx;
+  uint64_t rows(kernels::RowSet set) const { return u(kernels::row_count(ctx, set)); }
+  uint64_t tokens() const { return u(ctx.n_rows); }
+
+  Work operator()(const kernels::EmbedArgs& a) const {
+    return {.weight_bytes = tokens() * a.row_bytes, .write_bytes = tokens() * u(a.n_dim) * kF32};
+  }
+  Work operator()(const kernels::RopeTableArgs& a) const {
+    return {.weight_bytes = a.divisors != nullptr ? u(a.n_pairs) * kF32 : 0,
+            .write_bytes = tokens() * 4 * u(a.n_pairs) * kF32};
+  }
+  Work operator()(const kernels::RmsNormArgs& a) const {
+    const uint64_t bytes = rows(a.rows) * u(a.n_dim) * kF32;
+    return {.weight_bytes = u(a.n_dim) * kF32, .read_bytes = bytes, .write_bytes = bytes};
+  }
+  Work operator()(const kernels::QuantizeArgs& a) const {
+    return {.read_bytes = rows(a.rows) * u(a.n) * kF32, .write_bytes = rows(a.rows) * act_bytes(a.format, a.n)};
+  }
+  Work operator()(const kernels::MatmulArgs& a) const {
+    const uint64_t n = rows(a.rows), out = n * u(a.n_out) * kF32;
+    if (n == 0) return {};
+    Work w{.weight_bytes = u(a.n_out) * format::row_bytes(a.format, static_cast<size_t>(a.n_in)),
+           .read_bytes = n * act_bytes(a.act, a.n_in) + (a.residual != nullptr ? out : 0),
+           .write_bytes = out};
+    if (a.bias != nullptr) w.weight_bytes += u(a.n_out) * kF32;
+    (a.act == format::ActivationFormat::f32 ? w.float_macs : w.int_macs) = n * u(a.n_out) * u(a.n_in);
+    return w;
+  }
+  Work operator()(const kernels::AddArgs& a) const {
+    const uint64_t bytes = tokens() * u(a.n) * kF32;
+    return {.read_bytes = 2 * bytes, .write_bytes = bytes};
+  }
+  Work operator()(const kernels::HeadNormArgs& a) const {
+    const uint64_t bytes = tokens() * u(a.n_heads) * u(a.head_dim) * kF32;
+    return {.weight_bytes = u(a.head_dim) * kF32, .read_bytes = bytes, .write_bytes = bytes};
+  }
+  Work operator()(const kernels::RopeArgs& a) const {
+    const uint64_t bytes = tokens() * u(a.n_heads) * 2 * u(a.n_pairs) * kF32;
+    return {.read_bytes = bytes + tokens() * 4 * u(a.n_pairs) * kF32, .write_bytes = bytes};
+  }
+  Work operator()(const kernels::KvStoreArgs& a) const {
+    const uint64_t n = 2 * tokens() * u(a.place.n_kv_heads) * u(a.place.head_dim);
+    return {.kv_bytes = n * kF16, .read_bytes = n * kF32};
+  }
+  Work operator()(const kernels::AttentionArgs& a) const {
+    uint64_t seen = 0, pairs = 0;  // positions that any row sees; (row, position) pairs
+    for (int s = 0; s < ctx.n_spans; ++s) {
+      const kernels::Span& span = ctx.spans[s];
+      const auto first_seen = [&](int64_t p) { return a.window > 0 ? std::max<int64_t>(0, p - a.window + 1) : 0; };
+      if (span.n_rows == 0) continue;
+      const int64_t end = int64_t{span.first_position} + span.n_rows;
+      seen += u(end - first_seen(span.first_position));
+      for (int64_t p = span.first_position; p < end; ++p) pairs += u(p + 1 - first_seen(p));
+    }
+    const uint64_t dim = u(a.place.head_dim), row = tokens() * u(a.n_heads) * dim * kF32;
+    return {.kv_bytes = 2 * seen * u(a.place.n_kv_heads) * dim * kF16,
+            .read_bytes = row,
+            .write_bytes = row,
+            .float_macs = 2 * pairs * u(a.n_heads) * dim};
+  }
+  Work operator()(const kernels::ActMulArgs& a) const {
+    const uint64_t bytes = tokens() * u(a.n) * kF32;
+    return {.read_bytes = 2 * bytes, .write_bytes = bytes};
+  }
+  Work operator()(const kernels::SoftcapArgs& a) const {
+    const uint64_t bytes = rows(a.rows) * u(a.n) * kF32;
+    return {.read_bytes = bytes, .write_bytes = bytes};
+  }
+  Work operator()(const kernels::RepackArgs& a) const {
+    const uint64_t bytes = u(a.n_rows) * format::row_bytes(a.format, static_cast<size_t>(a.n_cols));
+    return {.weight_bytes = bytes, .write_bytes = bytes};
+  }
+};
+
+}  // namespace
+
+Work& Work::operator+=(const Work& w) {
+  weight_bytes += w.weight_bytes;
+  kv_bytes += w.kv_bytes;
+  read_bytes += w.read_bytes;
+  write_bytes += w.write_bytes;
+  int_macs += w.int_macs;
+  float_macs += w.float_macs;
+  return *this;
+}
+
+Work work_of(const kernels::OpArgs& args, const RunContext& ctx) {
+  return std::visit(Count{ctx}, args);
+}
+
+}  // namespace quern::measure
