@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import QUERN, SOURCE, Program, gguf_key, gguf_string, tiny_model  # noqa: E402
 
-COMMANDS = ["run", "chat", "models", "info", "plan", "doctor", "tokenize", "logits", "bench", "profile", "eval", "version", "help"]
+COMMANDS = ["run", "chat", "models", "info", "plan", "doctor", "tokenize", "logits", "bench", "profile", "board", "eval", "version", "help"]
 
 
 class Help(Program):
