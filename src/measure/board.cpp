@@ -41,12 +41,12 @@ std::string unit_words(const Run& run) {
 }
 
 std::string legend(const std::vector<const Run*>& runs) {
-  std::set<std::string> peers;
+  std::set<std::pair<std::string, std::string>> peers;  // in the order of their colours
   for (const Run* run : runs)
-    if (run->peer) peers.insert(run->peer->name);
+    if (run->peer) peers.emplace(peer_class(run->peer->name), run->peer->name);
   std::string out = "<p class=\"legend\"><span><span class=\"swatch quern\"></span>Quern</span>";
-  for (const std::string& name : peers)
-    out += fmt::format("<span><span class=\"swatch {}\"></span>{}</span>", peer_class(name), escape(name));
+  for (const auto& [color, name] : peers)
+    out += fmt::format("<span><span class=\"swatch {}\"></span>{}</span>", color, escape(name));
   return out + "<span class=\"muted\">bar: median · dot: one sample · whisker: 95 % interval</span></p>\n";
 }
 
@@ -103,7 +103,7 @@ std::string profile_part(const ModelGroup& group, const Roofs* roofs) {
   for (const PhaseBar& bar : bars)
     if (roofs != nullptr)
       out += figure(
-          "Roofline, " + bar.profile->phase, "a dot below its roof leaves speed on the table",
+          "Roofline, " + bar.profile->phase, "how near each bucket comes to what memory and arithmetic allow",
           roofline_plot(*roofs, *bar.profile, bar.colors, "Roofline of " + bar.profile->phase + ", " + group.name),
           "wide");
   out += "</div>\n<div class=\"tables\">\n";
@@ -112,8 +112,7 @@ std::string profile_part(const ModelGroup& group, const Roofs* roofs) {
     std::string line;
     for (const std::string& part :
          {escape(day(p.date)), p.commit.empty() ? "" : "commit <code>" + escape(shorten(p.commit, 12)) + "</code>",
-          p.threads > 0 ? fmt::format("{} thread{}", number(p.threads), p.threads == 1 ? "" : "s") : "",
-          escape(p.note)})
+          p.threads > 0 ? fmt::format("{} thread{}", count(p.threads), p.threads == 1 ? "" : "s") : "", escape(p.note)})
       if (!part.empty()) line += (line.empty() ? "" : " · ") + part;
     out += "<div>" + bucket_table(p, bar.colors, roofs) + "<p class=\"muted\">" + line + "</p></div>\n";
   }

@@ -47,7 +47,8 @@ class Reader {
     return checked(*value, where, key, least, most);
   }
   double amount(const Json& object, const std::string& where, const char* key) {
-    return number(object, where, key, 0, kMost).value_or(0);
+    const double value = number(object, where, key, 0, kMost).value_or(0);
+    return value < kLeast ? 0 : value;  // quotients of amounts stay finite
   }
   std::vector<double> samples(const Json& object, const std::string& where) {
     std::vector<double> result;

@@ -75,8 +75,13 @@ std::string cell(std::string_view class_name, const std::string& content, double
   return fmt::format("<td class=\"{}\" data-sort=\"{}\">{}</td>", class_name, sort_value, content);
 }
 
-std::string figure(const std::optional<double>& value) {
-  return value && *value > 0 ? cell("n", number(*value), *value) : cell("n", dash(), -1);
+// What memory gave a plain read, and what generation drew from it.
+std::string memory_cells(const Run& run) {
+  const double dram = run.dram_gb_s.value_or(0), decode = run.decode_gb_s.value_or(0);
+  std::string out = dram > 0 ? cell("n", number(dram), dram) : cell("n", dash(), -1);
+  if (decode <= 0) return out + cell("n", dash(), -1);
+  const std::string share = dram > 0 ? fmt::format(" <span class=\"unit\">{}</span>", percent(decode / dram)) : "";
+  return out + cell("n", number(decode) + share, decode);
 }
 
 std::string value_cell(const Run& run, const Program* p) {
@@ -116,20 +121,23 @@ void program_details(std::string& out, const Program& p) {
   definition(out, "samples", samples_text(p));
 }
 
-std::string run_row(const Run& run) {
+std::string run_row(const Run& run, bool memory) {
   std::string out = fmt::format("<tbody data-text=\"{}\"><tr>",
                                 escape(run.test + " " + (run.peer ? peer_label(*run.peer) : "") + " " + run.date));
-  out += fmt::format("<th scope=\"row\">{}<span class=\"unit\">{}</span></th>", escape(run.test),
-                     run.threads > 0 ? fmt::format(" {} thr", number(run.threads)) : "");
-  out += fmt::format("<td>{}</td>", run.peer ? escape(peer_label(*run.peer)) : dash());
-  out += value_cell(run, &run.quern) + value_cell(run, run.peer ? &*run.peer : nullptr);
+  std::string under = run.peer ? "vs " + escape(peer_label(*run.peer)) : "";
+  if (run.threads > 0)
+    under += fmt::format("{}{} thread{}", under.empty() ? "" : " · ", count(run.threads), run.threads == 1 ? "" : "s");
+  out += fmt::format("<th scope=\"row\">{} <span class=\"unit\">{}</span></th>", escape(run.test), under);
   out += run.ratio ? cell("n strong", ratio_text(run.ratio->middle) + "×", run.ratio->middle) : cell("n", dash(), -1);
-  out += interval_cell(run) + steal_cell(run) + figure(run.dram_gb_s) + figure(run.decode_gb_s);
+  out += interval_cell(run) + value_cell(run, &run.quern) + value_cell(run, run.peer ? &*run.peer : nullptr);
+  out += steal_cell(run);
+  if (memory) out += memory_cells(run);
   out += fmt::format("<td>{}</td></tr>",
                      run.date.empty() ? dash() : fmt::format("<time>{}</time>", escape(day(run.date))));
   out += fmt::format(
-      "<tr class=\"more\"><td colspan=\"10\"><details><summary>Versions, commands, samples of {}</summary><dl>",
-      escape(run.test + (run.peer ? " against " + peer_label(*run.peer) : "")));
+      "<tr class=\"more\"><td colspan=\"{}\"><details><summary>details<span class=\"hidden\"> of "
+      "{}</span></summary><dl>",
+      memory ? 9 : 7, escape(run.test + (run.peer ? " against " + peer_label(*run.peer) : "")));
   if (!run.date.empty()) definition(out, "date", escape(run.date));
   program_details(out, run.quern);
   if (run.peer) program_details(out, *run.peer);
@@ -150,13 +158,16 @@ bool same_test(const Run& a, const Run& b) {
 bool test_before(const Run& a, const Run& b) {
   const TestKey x = test_key(a.test), y = test_key(b.test);
   if (x.tie() != y.tie()) return x.tie() < y.tie();
-  const std::string p = a.peer ? peer_label(*a.peer) : "", q = b.peer ? peer_label(*b.peer) : "";
+  const auto order = [](const Run& run) {
+    return run.peer ? std::string(peer_class(run.peer->name)) + peer_label(*run.peer) : std::string("~");
+  };
+  const std::string p = order(a), q = order(b);
   return std::tie(a.test, a.threads, a.unit, p) < std::tie(b.test, b.threads, b.unit, q);
 }
 
 std::string test_title(const Run& run) {
   if (run.threads <= 0) return run.test;
-  return fmt::format("{} · {} thread{}", run.test, number(run.threads), run.threads == 1 ? "" : "s");
+  return fmt::format("{} · {} thread{}", run.test, count(run.threads), run.threads == 1 ? "" : "s");
 }
 
 std::vector<ModelGroup> group_models(const Record& record) {
@@ -199,22 +210,23 @@ std::string facts(const Record& record) {
   };
   fact("processor", escape(box.cpu));
   fact("instructions", escape(box.isa));
-  fact("cores", box.cores > 0 ? number(box.cores) : "");
+  fact("cores", box.cores > 0 ? count(box.cores) : "");
   fact("memory", box.memory_bytes > 0 ? binary_text(box.memory_bytes) : "");
   fact("L2", box.l2_bytes > 0 ? binary_text(box.l2_bytes) : "");
   fact("L3", box.l3_bytes > 0 ? binary_text(box.l3_bytes) : "");
   fact("system", escape(box.os));
   if (!record.roofs.empty()) {
     const Roofs& r = record.roofs.back();
+    out += "</dl>\n<dl class=\"facts\">";
     fact("memory reads", rate(r.dram, "GB/s"));
     fact("by one thread", rate(r.dram_1, "GB/s"));
     fact("L3 reads", rate(r.l3, "GB/s"));
     fact("L2 reads", rate(r.l2, "GB/s"));
     fact("int8", rate(r.int8, "GMAC/s"));
     fact("f32", rate(r.f32, "GMAC/s"));
-    fact("rates measured",
+    fact("measured",
          escape(day(r.date)) +
-             (r.threads > 0 ? fmt::format(", {} thread{}", number(r.threads), r.threads == 1 ? "" : "s") : ""));
+             (r.threads > 0 ? fmt::format(", {} thread{}", count(r.threads), r.threads == 1 ? "" : "s") : ""));
   }
   return out + "</dl>\n";
 }
@@ -248,7 +260,8 @@ std::string summary_table(const std::vector<ModelGroup>& groups) {
   if (order.empty()) return "";
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     const TestKey x = test_key(a.first->test), y = test_key(b.first->test);
-    return std::tuple(x.kind, x.n, a.second) < std::tuple(y.kind, y.n, b.second);
+    const std::string p = peer_class(a.first->peer->name), q = peer_class(b.first->peer->name);
+    return std::tie(x.kind, x.n, p, a.second) < std::tie(y.kind, y.n, q, b.second);
   });
   std::string out =
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"How many times as fast, by model\"><table "
@@ -281,14 +294,18 @@ std::string summary_table(const std::vector<ModelGroup>& groups) {
 }
 
 std::string run_table(const std::vector<const Run*>& runs, std::string_view label) {
-  constexpr const char* kColumns[] = {"Quern", "peer's", "ratio", "95 % interval", "steal", "DRAM GB/s", "decode GB/s"};
+  const bool memory =
+      std::any_of(runs.begin(), runs.end(), [](const Run* r) { return r->dram_gb_s || r->decode_gb_s; });
   std::string out = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"runs\"><thead><tr>"
-      "<th scope=\"col\">test</th><th scope=\"col\">peer</th>",
+      "<th scope=\"col\">test</th>",
       escape(label));
-  for (const char* column : kColumns) out += fmt::format("<th scope=\"col\" class=\"n\">{}</th>", column);
+  for (const char* column : {"ratio", "95 % interval", "Quern", "peer", "steal"})
+    out += fmt::format("<th scope=\"col\" class=\"n\">{}</th>", column);
+  if (memory)
+    out += "<th scope=\"col\" class=\"n\">DRAM, GB/s</th><th scope=\"col\" class=\"n\">weights read, GB/s</th>";
   out += "<th scope=\"col\">date</th></tr></thead>\n";
-  for (const Run* run : runs) out += run_row(*run);
+  for (const Run* run : runs) out += run_row(*run, memory);
   return out + "</table></div>\n";
 }
 

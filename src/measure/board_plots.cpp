@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kWidth = 340;
 constexpr double kFont = 12;
+constexpr double kBold = 1.1;  // how much wider bold text is
 
 Interval own_interval(const std::vector<double>& samples) {
   const auto found = paired_ratio(samples, std::vector<double>(samples.size(), 1.0));
@@ -130,7 +131,7 @@ std::string ratio_plot(const std::vector<const Run*>& runs, const std::string& t
   const double bottom = 4 + kRow * static_cast<double>(shown.size());
   const Rect all{10, 0, kWidth - 26, bottom};
   const Scale scale = Scale::linear(high, 6, all.x, all.right());
-  Svg svg(kWidth, bottom + 20, "ratio", title, words(shown));
+  Svg svg(kWidth, bottom + 22, "ratio", title, words(shown));
   for (size_t i = 0; i < shown.size(); ++i) {
     const Run& run = *shown[i];
     const double y = 4 + kRow * static_cast<double>(i);
@@ -139,9 +140,9 @@ std::string ratio_plot(const std::vector<const Run*>& runs, const std::string& t
     svg.x_axis(scale, area, i + 1 == shown.size());
     std::string figure = ratio_text(run.ratio->middle) + "×";
     if (run.ratio->known()) figure += " (" + interval_text(*run.ratio) + ")";
-    const double room = kWidth - 10 - text_width(figure, kFont);
+    const double room = kWidth - 8 - text_width(figure, kFont) * kBold;
     const std::string name = run.test + " · " + peer_label(*run.peer);
-    svg.text(0, y + 13, Anchor::start, "", shorten(name, static_cast<size_t>(room / text_width("x", kFont))));
+    svg.text(0, y + 13, Anchor::start, "", fit(name, room, kFont));
     svg.text(kWidth, y + 13, Anchor::end, run.ratio->shows_difference() ? "class=\"strong\"" : "class=\"muted\"",
              figure);
     const auto pairs = pair_ratios(run);
@@ -163,7 +164,7 @@ std::string speed_plot(const std::vector<const Run*>& runs, const std::string& t
     const bool setting = run->peer && !peer_setting(run->peer->command).empty();
     bottom += kHead + (setting ? 15 : 0) + kRow * (run->peer ? 2 : 1) + kGap;
   }
-  Svg svg(kWidth, bottom + 12, "speed", title, words(runs));
+  Svg svg(kWidth, bottom + 14, "speed", title, words(runs));
   const Scale scale = Scale::linear(high, 3, kLeft, kWidth - kRight);
   double y = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -180,7 +181,7 @@ std::string speed_plot(const std::vector<const Run*>& runs, const std::string& t
     y += kHead;
     const std::string setting = run.peer ? peer_setting(run.peer->command) : "";
     if (!setting.empty()) {
-      svg.text(0, y + 9, Anchor::start, "class=\"muted small\"", shorten("peer with " + setting, 48));
+      svg.text(0, y + 9, Anchor::start, "class=\"muted small\"", fit("peer with " + setting, kWidth, 11));
       y += 15;
     }
     const Rect area{kLeft, y, kWidth - kRight - kLeft, kRow * (run.peer ? 2 : 1)};
@@ -188,7 +189,7 @@ std::string speed_plot(const std::vector<const Run*>& runs, const std::string& t
     svg.x_axis(scale, area, i + 1 == runs.size());
     const auto side = [&](const Program& p, std::string_view color) {
       const double middle = y + kRow / 2;
-      svg.text(kLeft - 6, middle + 4, Anchor::end, "", shorten(p.name, 11));
+      svg.text(kLeft - 6, middle + 4, Anchor::end, "", fit(p.name, kLeft - 8, kFont));
       svg.text(kWidth, middle + 4, Anchor::end, "class=\"figure\"", number(p.median));
       draw_bar(svg, scale, middle, kBar,
                {p.median, p.samples, own_interval(p.samples), color,
@@ -257,17 +258,17 @@ std::string bucket_plot(const std::vector<PhaseBar>& phases, const std::string& 
     spoken.back() = '.';
     spoken += ' ';
   }
-  Svg svg(kWidth, bottom + 20, "buckets", title, spoken);
+  Svg svg(kWidth, bottom + 22, "buckets", title, spoken);
   const Scale scale = Scale::linear(100, 4, all.x, all.right());
   for (size_t i = 0; i < phases.size(); ++i) {
     const PhaseProfile& p = *phases[i].profile;
     const double y = kRow * static_cast<double>(i);
     double total = 0;
     for (const Bucket& b : p.buckets) total += b.seconds;
-    svg.text(0, y + 13, Anchor::start, "class=\"strong\"", shorten(p.phase, 16));
+    svg.text(0, y + 13, Anchor::start, "class=\"strong\"", fit(p.phase, 110, kFont * kBold));
     if (p.tokens > 0)
       svg.text(kWidth, y + 13, Anchor::end, "class=\"muted\"",
-               fmt::format("{} tokens, {} µs each", number(p.tokens), number(total / p.tokens * 1e6)));
+               fmt::format("{} tokens, {} µs each", count(p.tokens), number(total / p.tokens * 1e6)));
     const Rect area{all.x, y + 18, all.w, 22};
     svg.area(area);
     svg.x_axis(scale, area, i + 1 == phases.size());

@@ -16,7 +16,7 @@ namespace quern::measure::board {
 std::string peer_setting(const std::string& command);
 // The peer's name and setting.
 std::string peer_label(const Program& peer);
-// The CSS class that colours a peer.
+// The CSS class that colours a peer; also the order of peers.
 const char* peer_class(const std::string& name);
 
 // Quern over each peer: a bar from 0, the 95 % interval, a dot for each pair. Runs without a ratio are left out; "" for

@@ -11,8 +11,8 @@
 namespace quern::measure::board {
 namespace {
 
-constexpr double kWidth = 400, kHeight = 330;
-constexpr Rect kArea{52, 24, kWidth - 62, kHeight - 24 - 44};
+constexpr double kWidth = 360, kHeight = 320;
+constexpr Rect kArea{52, 24, kWidth - 74, kHeight - 24 - 46};
 constexpr double kFont = 11;
 
 struct Dot {
@@ -82,7 +82,16 @@ void draw_slopes(Svg& svg, Labels& labels, const Plane& plane, const std::vector
     // Names of near lines stand one after the other.
     const double apart =
         last_rate > 0 ? std::fabs(plane.y.at(first * s.rate) - plane.y.at(first * last_rate)) * dx : 99;
-    const double begin = apart < 15 ? name_end + 10 : 8;
+    double begin = apart < 15 ? name_end + 10 : 8;
+    const auto blocks = [&](auto&& each) {
+      for (double at = begin; at < begin + width; at += 6) each(Rect{x1 + dx * at - 3, y1 + dy * at - 15, 12, 15});
+    };
+    const auto crowded = [&] {
+      bool any = false;
+      blocks([&](const Rect& r) { any = any || !labels.free(r); });
+      return any;
+    };
+    while (begin + width <= length && crowded()) begin += 6;
     if (begin + width > length) continue;  // the machine's facts have the number
     const double x = x1 + dx * begin + dy * 4, y = y1 + dy * begin - dx * 4;
     svg.text(x, y, Anchor::start,
@@ -100,18 +109,22 @@ void draw_peaks(Svg& svg, Labels& labels, const Plane& plane, const Roofs& roofs
     const char* name;
     double rate;
   };
-  double last_y = -99;
   for (const Peak& p : {Peak{"int8", roofs.int8}, {"f32", roofs.f32}}) {
     if (p.rate <= 0 || p.rate < plane.y.low()) continue;
     const double first = std::max(plane.x.low(), fastest > 0 ? p.rate / fastest : 0);
     const double y = plane.y.at(p.rate);
     svg.line(plane.x.at(first), y, kArea.right(), y, fmt::format("class=\"roof peak\"{}", data("y", p.rate)));
     const std::string name = fmt::format("{} {} GMAC/s", p.name, number(p.rate));
-    const double text_y = std::fabs(y - last_y) < 18 || y - kArea.y < 14 ? y + 12 : y - 5;
-    svg.text(kArea.right() - 4, text_y, Anchor::end, "class=\"roof-name\"", name);
+    // At the right end if it can be, else further left; above the line or below it.
     const double width = text_width(name, kFont);
-    labels.block({kArea.right() - 4 - width, text_y - 11, width, 14});
-    last_y = y;
+    const Rect above{kArea.right() - 6 - width, y - 16, width, 14}, below{above.x, y + 2, width, 14};
+    Rect place_of = above;
+    for (double shift = 0; !labels.free(place_of) && above.x - shift > kArea.x; shift += 6)
+      for (const Rect& start : {above, below})
+        if (const Rect r{start.x - shift, start.y, width, 14}; labels.free(r) && !labels.free(place_of)) place_of = r;
+    if (!labels.free(place_of)) continue;  // the machine's facts have the number
+    svg.text(place_of.right(), place_of.y + 11, Anchor::end, "class=\"roof-name\"", name);
+    labels.block(place_of);
   }
 }
 
@@ -139,8 +152,6 @@ std::string roofline_plot(const Roofs& roofs, const PhaseProfile& profile, const
   svg.y_axis(plane.y, kArea);
   svg.text(0, 12, Anchor::start, "class=\"muted\"", "GMAC/s");
   svg.text(kArea.right(), kHeight - 8, Anchor::end, "class=\"muted\"", "multiply-adds per byte");
-  draw_slopes(svg, labels, plane, slopes, peak);
-  draw_peaks(svg, labels, plane, roofs, slopes.empty() ? 0 : slopes.back().rate);
   const auto spot = [&](const Dot& dot) {
     return std::pair{std::clamp(plane.x.at(dot.intensity), kArea.x + 5, kArea.right() - 5),
                      std::clamp(plane.y.at(dot.rate), kArea.y + 5, kArea.bottom() - 5)};
@@ -149,12 +160,15 @@ std::string roofline_plot(const Roofs& roofs, const PhaseProfile& profile, const
     const auto [x, y] = spot(dot);
     labels.block({x - 6, y - 6, 12, 12});
   }
+  draw_slopes(svg, labels, plane, slopes, peak);
+  draw_peaks(svg, labels, plane, roofs, slopes.empty() ? 0 : slopes.back().rate);
   for (const Dot& dot : dots) {
     const auto [x, y] = spot(dot);
-    const std::string name = shorten(profile.buckets[dot.bucket].name, 14);
+    const std::string name = fit(profile.buckets[dot.bucket].name, 96, kFont);
     const auto at = labels.put(x, y, text_width(name, kFont) + 2, 14);
-    if (at.far) svg.line(x, y, at.x, at.y, "class=\"leader\"");
-    svg.text(at.x, at.y + 4, Anchor::middle, "class=\"mark-name\"", name);
+    if (!at) continue;  // the plot is too full there; the table has the name
+    if (at->far) svg.line(x, y, at->x, at->y, "class=\"leader\"");
+    svg.text(at->x, at->y + 4, Anchor::middle, "class=\"mark-name\"", name);
   }
   for (const Dot& dot : dots) {
     const auto [x, y] = spot(dot);

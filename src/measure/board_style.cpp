@@ -63,7 +63,7 @@ figcaption{font-size:14px;margin-bottom:8px;overflow-wrap:anywhere;line-height:1
 figcaption strong{display:block;font-size:15px}
 figcaption span{color:var(--muted)}
 .plot{display:block;width:100%;max-width:420px;height:auto;overflow:visible}
-.wide .plot{max-width:480px}
+.wide .plot{max-width:440px}
 svg text{font-size:12px;fill:var(--text);font-variant-numeric:tabular-nums}
 svg .strong{font-weight:600}
 svg .muted,svg .tick{fill:var(--muted)}
@@ -88,7 +88,9 @@ svg .mono{font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;f
 .leader{stroke:var(--muted);stroke-width:.8}
 .roof-name,.mark-name{paint-order:stroke;stroke:var(--card);stroke-width:3px;stroke-linejoin:round}
 svg .roof-name{fill:var(--muted)}
-.scroll{overflow-x:auto;margin-top:16px;max-width:100%}
+.box{--here:var(--ground)}.model{--here:var(--card)}
+.scroll{overflow-x:auto;margin-top:16px;max-width:100%;background:linear-gradient(to left,var(--here) 30%,transparent) right/48px 100% no-repeat local,
+linear-gradient(to left,var(--line),transparent) right/14px 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:6px 16px 6px 0;text-align:left;vertical-align:baseline;white-space:nowrap}
 thead th{color:var(--muted);font-weight:600;font-size:13px;border-bottom:1px solid var(--line)}
@@ -97,11 +99,13 @@ tbody th{font-weight:600}
 td.strong{font-weight:600}
 .runs{width:100%}
 .runs tbody tr:first-child>*{border-top:1px solid var(--line)}
-.more td{padding:0 0 8px;white-space:normal}
+.runs tbody tr:first-child>*{padding-bottom:1px}
+.more td{padding:0 0 6px;white-space:normal}
 .more details{max-width:min(900px,calc(100vw - 76px))}
 .summary td{font-size:17px;font-weight:600}
-.summary thead th{vertical-align:bottom;white-space:normal;min-width:88px}
-.summary tbody th{white-space:normal;min-width:130px}
+.summary thead th{vertical-align:bottom;white-space:normal;min-width:88px;max-width:180px;overflow-wrap:break-word}
+.summary thead .unit{display:block}
+.summary tbody th{white-space:normal;min-width:130px;overflow-wrap:anywhere}
 .faster{color:var(--good)}.slower{color:var(--bad)}
 .flag{display:inline-block;border:1px solid currentColor;border-radius:4px;padding:0 5px;font-size:12px;color:var(--bad)}
 thead button{all:unset;cursor:pointer;color:inherit}
@@ -110,6 +114,8 @@ thead button:hover{text-decoration:underline}
 [aria-sort=ascending] button::after{content:" ↑"}
 [aria-sort=descending] button::after{content:" ↓"}
 summary{cursor:pointer;color:var(--muted);font-size:13px;width:fit-content;max-width:100%;overflow-wrap:anywhere}
+.hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+.more td{position:relative}
 .earlier{margin-top:16px}
 .earlier>summary{font-size:14px}
 details dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 14px;padding:6px 0 4px;font-size:13px}
@@ -123,7 +129,13 @@ details dd{margin:0;overflow-wrap:anywhere}
 footer{margin-top:40px;font-size:14px;color:var(--muted)}
 @media (max-width:560px){
 .model{margin-inline:-16px;padding:18px 16px;border-inline:0;border-radius:0}
-.runs th[scope=row]{position:sticky;left:0;background:var(--card)}
+.runs tbody th{white-space:normal;min-width:136px;overflow-wrap:anywhere}
+.runs tbody th .unit{display:block}
+.summary thead th{min-width:0}
+.summary thead .unit{font-size:11px}
+.summary tbody th{min-width:84px}
+.summary th,.summary td{padding-right:10px}
+.summary td{font-size:15px}
 .more details{max-width:calc(100vw - 32px);position:sticky;left:0}
 }
 @media print{.controls,nav{display:none}}

@@ -136,6 +136,10 @@ std::string slug(std::string_view text) {
   return out.empty() ? "x" : out;
 }
 
+std::string count(double value) {
+  return value < 1e15 && value == std::floor(value) ? with_commas(value) : number(value);
+}
+
 std::string number(double value) {
   const double size = std::fabs(value);
   if (size >= 1e9) return fmt::format("{:.3g}", value);
@@ -205,14 +209,32 @@ double Scale::at(double value) const {
 }
 
 double text_width(std::string_view text, double size) {
+  constexpr std::string_view kNarrow = "ijl.,:;|!' ", kHalf = "tfr-()[]/\\_I", kWide = "mwMW@%+=<>~#&";
   double width = 0;
   for (size_t i = 0; i < text.size();) {
     const auto [value, length] = code_point(text, i);
-    // Wide scripts take the whole square; in Latin text 0.62 holds for the widest of the usual fonts.
-    width += value >= 0x1100 ? 1.0 : 0.62;
+    const char c = value < 0x80 ? static_cast<char>(value) : '\0';
+    if (value >= 0x1100) {
+      width += value >= 0x2000 && value < 0x2070 ? 0.6 : 1.0;  // wide scripts take the whole square, dashes do not
+    } else if (c != '\0' && kNarrow.find(c) != std::string_view::npos) {
+      width += 0.34;
+    } else if (c != '\0' && kHalf.find(c) != std::string_view::npos) {
+      width += 0.45;
+    } else if (value == 0xD7 || (c != '\0' && kWide.find(c) != std::string_view::npos)) {
+      width += 0.95;
+    } else {
+      width += c >= 'A' && c <= 'Z' ? 0.75 : 0.64;
+    }
     i += std::max<size_t>(length, 1);
   }
   return width * size;
+}
+
+std::string fit(std::string_view text, double width, double size) {
+  if (text_width(text, size) <= width) return std::string(text);
+  size_t n = 1;
+  while (text_width(shorten(text, n + 1), size) <= width) ++n;
+  return shorten(text, n);
 }
 
 std::string place(double coordinate) {
@@ -271,7 +293,10 @@ void Svg::x_axis(const Scale& scale, const Rect& area, bool labels) {
   for (const double tick : scale.ticks()) {
     const double at = scale.at(tick);
     line(at, area.y, at, area.bottom(), "class=\"grid\" data-axis=\"x\"" + data("value", tick));
-    if (labels) text(at, area.bottom() + 14, Anchor::middle, "class=\"tick\"", tick_text(tick));
+    if (!labels) continue;
+    const std::string label = tick_text(tick);
+    const double inside = area.right() + 16 - text_width(label, 11) / 2;  // plots leave 16 at their right
+    text(std::min(at, inside), area.bottom() + 16, Anchor::middle, "class=\"tick\"", label);
   }
 }
 
@@ -288,20 +313,23 @@ std::string Svg::finish() && {
   return std::move(out_);
 }
 
-Labels::Spot Labels::put(double x, double y, double width, double height) {
+bool Labels::free(const Rect& r) const {
+  return area_.contains(r) && std::none_of(taken_.begin(), taken_.end(), [&](const Rect& t) { return t.overlaps(r); });
+}
+
+std::optional<Labels::Spot> Labels::put(double x, double y, double width, double height) {
   constexpr double kWays[][2] = {{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {0.8, -0.8}, {-0.8, -0.8}, {0.8, 0.8}, {-0.8, 0.8}};
   for (int ring = 0; ring < 8; ++ring) {
     const double reach = 7 + ring * 9;
     for (const auto& way : kWays) {
       const Spot spot{x + way[0] * (reach + width / 2), y + way[1] * (reach + height / 2), ring > 0};
       const Rect r{spot.x - width / 2, spot.y - height / 2, width, height};
-      if (!area_.contains(r)) continue;
-      if (std::any_of(taken_.begin(), taken_.end(), [&](const Rect& t) { return t.overlaps(r); })) continue;
+      if (!free(r)) continue;
       taken_.push_back(r);
       return spot;
     }
   }
-  return {x, y, false};
+  return std::nullopt;
 }
 
 }  // namespace quern::measure::board

@@ -5,6 +5,7 @@
 // drawn place against the number.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@ std::string shorten(std::string_view text, size_t n);
 // The part of a name that may stand in an anchor: a-z, 0-9 and dashes, at most 40; "x" for nothing.
 std::string slug(std::string_view text);
 
+std::string count(double value);        // 2 | 1,024: of what is whole
 std::string number(double value);       // 2,624 | 46.0 | 1.52 | 0.00312
 std::string ratio_text(double value);   // 5.71, at least two decimals below 10, one below 100
 std::string bytes_text(double bytes);   // 1.2 GB; decimal units
@@ -56,8 +58,10 @@ class Scale {
   std::vector<double> ticks_;
 };
 
-// Upper bound of a text's width in the fonts that a page may get, for a font size in user units.
+// About the width of a text in the widest of the usual fonts, for a font size in user units.
 double text_width(std::string_view text, double size);
+// The text, shortened where it is wider than that.
+std::string fit(std::string_view text, double width, double size);
 
 enum class Anchor { start, middle, end };
 
@@ -93,11 +97,13 @@ class Labels {
  public:
   explicit Labels(const Rect& area) : area_(area) {}
   void block(const Rect& r) { taken_.push_back(r); }
+  bool free(const Rect& r) const;  // in the area, and on nothing
   struct Spot {
     double x, y;  // the middle of the text
     bool far;     // away from its point: draw a leader
   };
-  Spot put(double x, double y, double width, double height);
+  // Nothing where the neighbourhood is full.
+  std::optional<Spot> put(double x, double y, double width, double height);
 
  private:
   Rect area_;

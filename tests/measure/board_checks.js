@@ -9,7 +9,7 @@
   // Nothing is wider than the page, except inside regions that scroll.
   if (document.documentElement.scrollWidth > width) say("overflow", `the page is ${document.documentElement.scrollWidth} wide, the window ${width}`);
   for (const e of document.body.querySelectorAll("*")) {
-    if (!visible(e) || e.closest(".scroll") !== null && !e.classList.contains("scroll")) continue;
+    if (!visible(e) || e.matches(".hidden") || e.closest(".scroll") !== null && !e.classList.contains("scroll")) continue;
     const r = e.getBoundingClientRect();
     if (r.width > 0 && (r.right > width + 0.6 || r.left < -0.6)) say("overflow", `${named(e)} from ${r.left.toFixed(1)} to ${r.right.toFixed(1)} of ${width}`);
     if (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "hidden") say("overflow", `${named(e)} is cut`);
@@ -30,7 +30,8 @@
     lowest = Math.min(lowest, ratio);
     ++n_texts;
     if (ratio < 4.5) say("contrast", `${named(e)} ${ratio.toFixed(2)}`);
-    if (parseFloat(style.fontSize) < 10) say("small", `${named(e)} ${style.fontSize}`);
+    const svg = e.ownerSVGElement, size = parseFloat(style.fontSize) * (svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1);
+    if (size < 8.8) say("small", `${named(e)} ${size.toFixed(1)} px`);
   }
   for (const e of document.querySelectorAll(".plot .bar, .plot .path, .plot .roof, .swatch")) {
     if (!visible(e)) continue;
@@ -117,8 +118,10 @@
         compare(area, "y", Number(d.y), (r.top + r.bottom) / 2, 0.7, e);
       }
     }
+    const dots = log ? [...svg.querySelectorAll(".dot")] : [];
     const texts = [...svg.querySelectorAll("text")];
     texts.forEach((e, i) => {
+      for (const dot of dots) if (overlap(corners(e), corners(dot), 1.5)) say("overlap", `${where}: "${e.textContent}" and a dot`);
       if (!inside(e.getBoundingClientRect(), frame, 2)) say("outside", `${where}: text "${e.textContent}" leaves the plot`);
       for (const other of texts.slice(0, i)) if (overlap(corners(e), corners(other), 1.5)) say("overlap", `${where}: "${e.textContent}" and "${other.textContent}"`);
     });

@@ -5,6 +5,8 @@ board_checks.js measures the page (overflow, contrast, places of marks, overlap 
 light and dark, on a phone and a desk, with and without script, uses it by keyboard, and breaks it on purpose to see that
 each check can fail. Screenshots are kept in QUERN_SCREENSHOTS.
 """
+import base64
+import hashlib
 import os
 import re
 import shutil
@@ -26,6 +28,8 @@ CHROMIUM = next((p for p in ("/usr/lib/chromium/chromium", "/usr/bin/chromium") 
 
 
 class Board(unittest.TestCase):
+    maxDiff = None
+
     @classmethod
     def setUpClass(cls):
         cls.folder = Path(tempfile.mkdtemp(prefix="quern-board-"))
@@ -91,6 +95,12 @@ class Board(unittest.TestCase):
         for width in (320, 768, 1920):
             self.assert_good(self.all, {"width": width, "height": 800}, "light")
 
+    def test_policy_names_the_script(self):
+        html = self.sample.read_text()
+        script = re.search(r"<script>(.*?)</script>", html, re.S)[1]
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        self.assertIn(f"script-src 'sha256-{digest}'", html, "the script changed: this is its checksum for kScriptSha256")
+
     def test_complete_without_script(self):
         page = self.assert_good(self.sample, DESK, "dark", script=False)
         self.assertTrue(page.locator("#page_controls").is_hidden())
@@ -120,7 +130,7 @@ class Board(unittest.TestCase):
     def test_rows_can_be_sorted_and_filtered(self):
         page, _ = self.open(self.sample)
         table = page.locator(".runs").first
-        ratios = "t => [...t.tBodies].map(b => Number(b.rows[0].cells[4].dataset.sort))"
+        ratios = "t => [...t.tBodies].map(b => Number(b.rows[0].cells[1].dataset.sort))"
         head = table.locator("thead button", has_text="ratio")
         head.focus()
         page.keyboard.press("Enter")

@@ -137,7 +137,8 @@ TEST(BoardLabels, NeverOverlapNorLeaveTheArea) {
   for (int i = 0; i < 12; ++i) {
     const double x = i == 11 ? 299 : 150 + i, y = i == 11 ? 1 : 100 + i % 3;
     const auto spot = labels.put(x, y, 50, 12);
-    placed.push_back({spot.x - 25, spot.y - 6, 50, 12});
+    ASSERT_TRUE(spot.has_value()) << i;
+    placed.push_back({spot->x - 25, spot->y - 6, 50, 12});
   }
   for (size_t i = 0; i < placed.size(); ++i) {
     EXPECT_TRUE(area.contains(placed[i])) << i;
@@ -148,11 +149,15 @@ TEST(BoardLabels, NeverOverlapNorLeaveTheArea) {
 TEST(BoardLabels, KeepOffBlockedPlacesAndSayWhenFar) {
   Labels labels({0, 0, 200, 200});
   const auto near = labels.put(100, 100, 20, 10);
-  EXPECT_FALSE(near.far);
+  ASSERT_TRUE(near.has_value());
+  EXPECT_FALSE(near->far);
   labels.block({60, 60, 80, 80});
   const auto far = labels.put(100, 100, 20, 10);
-  EXPECT_TRUE(far.far);
-  EXPECT_FALSE((Rect{60, 60, 80, 80}.overlaps({far.x - 10, far.y - 5, 20, 10})));
+  ASSERT_TRUE(far.has_value());
+  EXPECT_TRUE(far->far);
+  EXPECT_FALSE((Rect{60, 60, 80, 80}.overlaps({far->x - 10, far->y - 5, 20, 10})));
+  labels.block({0, 0, 200, 200});
+  EXPECT_FALSE(labels.put(100, 100, 20, 10).has_value());
 }
 
 TEST(BoardSvg, WritesEscapedTextAndPlainAttributes) {
