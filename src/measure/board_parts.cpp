@@ -303,7 +303,7 @@ std::string run_table(const std::vector<const Run*>& runs, std::string_view labe
   for (const char* column : {"ratio", "95 % interval", "Quern", "peer", "steal"})
     out += fmt::format("<th scope=\"col\" class=\"n\">{}</th>", column);
   if (memory)
-    out += "<th scope=\"col\" class=\"n\">DRAM, GB/s</th><th scope=\"col\" class=\"n\">weights read, GB/s</th>";
+    out += "<th scope=\"col\" class=\"n\">DRAM, GB/s</th><th scope=\"col\" class=\"n\">decode reads, GB/s</th>";
   out += "<th scope=\"col\">date</th></tr></thead>\n";
   for (const Run* run : runs) out += run_row(*run, memory);
   return out + "</table></div>\n";

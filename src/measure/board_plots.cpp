@@ -169,15 +169,16 @@ std::string speed_plot(const std::vector<const Run*>& runs, const std::string& t
   double y = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
     const Run& run = *runs[i];
-    svg.text(0, y + 13, Anchor::start, "class=\"strong\"",
-             !run.peer   ? "no peer"
-             : run.ratio ? ratio_text(run.ratio->middle) + "× as fast"
-                         : "no ratio");
-    if (run.ratio && run.peer)
+    const bool ratio = run.peer && run.ratio;
+    const bool doubtful = ratio && run.ratio->known() && !run.ratio->shows_difference();
+    const std::string head = !run.peer  ? "no peer"
+                             : !ratio   ? "no ratio"
+                             : doubtful ? ratio_text(run.ratio->middle) + "×, no difference shown"
+                                        : ratio_text(run.ratio->middle) + "× as fast";
+    svg.text(0, y + 13, Anchor::start, ratio && !doubtful ? "class=\"strong\"" : "class=\"muted\"", head);
+    if (ratio)
       svg.text(kWidth, y + 13, Anchor::end, "class=\"muted\"",
-               !run.ratio->known()             ? "one pair, no interval"
-               : run.ratio->shows_difference() ? "95 %: " + interval_text(*run.ratio)
-                                               : interval_text(*run.ratio) + ": no difference");
+               run.ratio->known() ? "95 %: " + interval_text(*run.ratio) : "one pair, no interval");
     y += kHead;
     const std::string setting = run.peer ? peer_setting(run.peer->command) : "";
     if (!setting.empty()) {
