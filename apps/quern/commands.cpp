@@ -91,6 +91,13 @@ constexpr Command kCommands[] = {
      "  quern profile -m model.gguf -p 0 -n 32 -d 4096 --no-fuse row_chain\n"
      "  quern profile -m model.gguf --trace trace.json -o json | jq .phases\n",
      0, run_profile},
+    {"board", "", "all records of speed as one page",
+     "Draws every record of the folder (quern bench --record and quern profile --record write them) as one HTML page: "
+     "tables,\n"
+     "bars with intervals, history, rooflines. The page needs no network and no other file. -o -: standard output.\n\n"
+     "  quern board\n"
+     "  quern board --records records -o board.html\n",
+     0, run_board},
     {"eval", "", "perplexity, and divergence from saved logits",
      "The text is cut into windows of -c tokens. As in llama-perplexity, each window is evaluated from an empty "
      "context\n"

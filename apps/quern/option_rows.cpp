@@ -71,6 +71,8 @@ constexpr OptionRow kRows[] = {
     {"profile", "repetitions", "r", kInteger, "N", "3", 1, 100000, "", "", false, "how often each phase is timed"},
     {"profile", "output", "o", kChoice, "FORMAT", "md", 0, 0, "md|json", "", false, "the form of the results"},
     {"profile", "trace", "", kText, "FILE", "", 0, 0, "", "", false, "also write the first prompt and a few tokens as trace events (JSON, for Perfetto)"},
+    {"board", "records", "", kText, "FOLDER", "records", 0, 0, "", "", false, "where the records are (*.json)"},
+    {"board", "output", "o", kText, "FILE", "records/board.html", 0, 0, "", "", false, "the page to write; -: standard output"},
     {"doctor", "roofline", "", kFlag, "", "", 0, 0, "", "", false, "also measure memory, caches and arithmetic (about two seconds)"},
     {"eval", "file", "f", kText, "FILE", "", 0, 0, "", "", false, "the text to evaluate"},
     {"eval", "chunks", "", kInteger, "N", "0", 0, 1000000000, "", "", false, "evaluate only the first N windows; 0: all"},
