@@ -55,6 +55,7 @@ int run_logits(Context& context);
 int run_bench(Context& context);
 int run_profile(Context& context);
 int run_tune(Context& context);
+int run_board(Context& context);
 int run_eval(Context& context);
 int run_version(Context& context);
 int run_help(Context& context);

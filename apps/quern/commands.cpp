@@ -103,6 +103,13 @@ constexpr Command kCommands[] = {
      "  quern tune -m model.gguf\n"
      "  quern tune -m model.gguf --seconds 20 --dry-run\n",
      0, run_tune},
+    {"board", "", "all records of speed as one page",
+     "Draws every record of the folder (quern bench --record and quern profile --record write them) as one HTML page: "
+     "tables,\n"
+     "bars with intervals, history, rooflines. The page needs no network and no other file. -o -: standard output.\n\n"
+     "  quern board\n"
+     "  quern board --records records -o board.html\n",
+     0, run_board},
     {"eval", "", "perplexity, and divergence from saved logits",
      "The text is cut into windows of -c tokens. As in llama-perplexity, each window is evaluated from an empty "
      "context\n"

@@ -74,6 +74,8 @@ constexpr OptionRow kRows[] = {
     {"profile", "trace", "", kText, "FILE", "", 0, 0, "", "", false, "also write the first prompt and a few tokens as trace events (JSON, for Perfetto)"},
     {"tune", "seconds", "", kReal, "S", "60", 1, 86400, "", "", false, "about how long to measure"},
     {"tune", "dry-run", "", kFlag, "", "", 0, 0, "", "", false, "measure and print, but write nothing"},
+    {"board", "records", "", kText, "FOLDER", "records", 0, 0, "", "", false, "where the records are (*.json)"},
+    {"board", "output", "o", kText, "FILE", "records/board.html", 0, 0, "", "", false, "the page to write; -: standard output"},
     {"doctor", "roofline", "", kFlag, "", "", 0, 0, "", "", false, "also measure memory, caches and arithmetic (about two seconds)"},
     {"eval", "file", "f", kText, "FILE", "", 0, 0, "", "", false, "the text to evaluate"},
     {"eval", "chunks", "", kInteger, "N", "0", 0, 1000000000, "", "", false, "evaluate only the first N windows; 0: all"},

@@ -7,10 +7,27 @@
 
 namespace quern::exec {
 
+namespace {
+
+// How many units of each call of a step are taken, each on a cache line of its own. Calls beyond have fixed shares.
+struct Counters {
+  struct alignas(kCacheLine) Counter {
+    int taken;
+  };
+  static constexpr size_t kCalls = 8;
+  Counter calls[kCalls];
+  void clear() {
+    for (Counter& c : calls) __atomic_store_n(&c.taken, 0, __ATOMIC_RELAXED);
+  }
+};
+
+}  // namespace
+
 Result<Runner> Runner::create(Team& team, size_t scratch_bytes) {
   const size_t each = align_up(scratch_bytes, 4096);
   QUERN_TRY(Buffer scratch, Buffer::allocate(each * static_cast<size_t>(team.size()), "kernel scratch"));
-  return Runner(team, each, std::move(scratch));
+  QUERN_TRY(Buffer counters, Buffer::allocate(2 * sizeof(Counters), "work counters"));
+  return Runner(team, each, std::move(scratch), std::move(counters));
 }
 
 namespace {
@@ -46,11 +63,13 @@ class ClockMarks {
   size_t n_calls_ = 0;
 };
 
-// The thread's part of a step.
+// The thread's part of a step. counters: null where shares are fixed.
 template <class Marks>
-void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::Worker worker, Marks& marks) {
+void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::Worker worker, Counters* counters,
+              Marks& marks) {
   marks.step(step.calls.size());
-  const kernels::Range all = {0, kernels::row_count(ctx, step.rows)}, mine = kernels::share(all.end, worker);
+  const int64_t n_rows = kernels::row_count(ctx, step.rows);
+  const kernels::Range all = {0, n_rows}, mine = kernels::share(n_rows, worker);
   const auto make = [&](size_t i, kernels::Range rows) {
     const plan::Call& call = step.calls[i];
     worker.rows = rows;
@@ -59,11 +78,23 @@ void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::W
   };
   const int64_t block = step.block_rows;
   if (block == 0) {
-    for (size_t i = 0; i < step.calls.size(); ++i) make(i, step.calls[i].replicated ? all : mine);
+    for (size_t i = 0; i < step.calls.size(); ++i) {
+      worker.taken = counters != nullptr && i < Counters::kCalls ? &counters->calls[i].taken : nullptr;
+      make(i, step.calls[i].replicated ? all : mine);
+    }
     return;
   }
-  for (int64_t row = mine.begin; row < mine.end; row += block) {
-    for (size_t i = 0; i < step.calls.size(); ++i) make(i, {row, std::min(row + block, mine.end)});
+  const auto chain = [&](int64_t begin, int64_t end) {
+    for (size_t i = 0; i < step.calls.size(); ++i) make(i, {begin, end});
+  };
+  if (counters == nullptr) {
+    for (int64_t row = mine.begin; row < mine.end; row += block) chain(row, std::min(row + block, mine.end));
+  } else {
+    worker.taken = &counters->calls[0].taken;
+    const kernels::Worker taker = worker;
+    worker.taken = nullptr;
+    kernels::for_units((n_rows + block - 1) / block, taker,
+                       [&](int64_t unit) { chain(unit * block, std::min((unit + 1) * block, n_rows)); });
   }
 }
 
@@ -74,12 +105,20 @@ template <class MakeMarks>
 void Runner::walk(const plan::Plan& plan, const kernels::RunContext& ctx, const MakeMarks& make_marks) {
   QUERN_CHECK(ctx.n_rows <= plan.options.max_rows && ctx.n_out <= plan.options.max_outputs &&
               plan.scratch_bytes <= scratch_bytes_);
+  auto* banks = reinterpret_cast<Counters*>(counters_.data());
+  const bool fixed = plan.row_class != kernels::RowClass::prefill;
+  banks[0].clear();
   team_->run([&](int thread) {
-    const kernels::Worker worker{thread, team_->size(), scratch_.data() + scratch_bytes_ * static_cast<size_t>(thread)};
+    kernels::Worker worker;
+    worker.thread = thread;
+    worker.n_threads = team_->size();
+    worker.scratch = scratch_.data() + scratch_bytes_ * static_cast<size_t>(thread);
     auto marks = make_marks(thread);
     marks.start();
-    for (const plan::Step& step : plan.steps) {
-      run_step(step, ctx, worker, marks);
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+      // Nobody uses the other bank: all have left the step before and none has begun the next.
+      if (!fixed && thread == 0) banks[(i + 1) % 2].clear();
+      run_step(plan.steps[i], ctx, worker, fixed ? nullptr : &banks[i % 2], marks);
       team_->barrier();
       marks.barrier();
     }

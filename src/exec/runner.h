@@ -1,4 +1,5 @@
-// Runs a plan's steps on a team: every thread walks the steps, a barrier after each. Nothing is allocated, no clock or
+// Runs a plan's steps on a team: every thread walks the steps, a barrier after each. With many rows, threads take units
+// of work as they become free; with few, each has its fixed share, which costs no traffic between cores. Nothing is allocated, no clock or
 // environment is read, except that run_timed reads a clock.
 #pragma once
 
@@ -29,14 +30,15 @@ class Runner {
   void run_timed(const plan::Plan& plan, const kernels::RunContext& ctx, RunTimes& times);
 
  private:
-  Runner(Team& team, size_t scratch_bytes, Buffer scratch)
-      : team_(&team), scratch_bytes_(scratch_bytes), scratch_(std::move(scratch)) {}
+  Runner(Team& team, size_t scratch_bytes, Buffer scratch, Buffer counters)
+      : team_(&team), scratch_bytes_(scratch_bytes), scratch_(std::move(scratch)), counters_(std::move(counters)) {}
   template <class MakeMarks>
   void walk(const plan::Plan& plan, const kernels::RunContext& ctx, const MakeMarks& make_marks);
 
   Team* team_;
   size_t scratch_bytes_;
   Buffer scratch_;
+  Buffer counters_;  // Worker::taken of the calls of a step, two banks: threads use one while the other is cleared
 };
 
 }  // namespace quern::exec

@@ -86,6 +86,9 @@ struct Worker {
   int n_threads = 1;
   std::byte* scratch = nullptr;  // at least the kernel's scratch bytes, 64-byte aligned
   Range rows = {0, -1};          // row-wise ops: these rows only, where end >= 0; else the thread's share
+  // Where set: units of this call that threads have taken so far, 0 at its start. Whoever is free takes the next, so
+  // that a slower core holds nobody up. Null: each thread its share.
+  int* taken = nullptr;
 };
 
 // The thread's share of n units: contiguous, sizes differ by at most one.
@@ -95,6 +98,17 @@ inline Range share(int64_t n, const Worker& w) {
 // The rows of n that a row-wise op works on in this call.
 inline Range rows_of(int64_t n, const Worker& w) {
   return w.rows.end >= 0 ? w.rows : share(n, w);
+}
+
+// Calls each(unit) for the units of n that fall to the thread.
+template <class Each>
+inline void for_units(int64_t n, const Worker& w, const Each& each) {
+  if (w.taken == nullptr) {
+    const Range r = share(n, w);
+    for (int64_t unit = r.begin; unit < r.end; ++unit) each(unit);
+    return;
+  }
+  for (int64_t unit; (unit = __atomic_fetch_add(w.taken, 1, __ATOMIC_RELAXED)) < n;) each(unit);
 }
 
 inline int row_count(const RunContext& ctx, RowSet rows) {

@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import QUERN, SOURCE, Program, gguf_key, gguf_string, tiny_model  # noqa: E402
 
-COMMANDS = ["run", "chat", "models", "info", "plan", "convert", "doctor", "tokenize", "logits", "bench", "profile", "tune", "eval", "version", "help"]
+COMMANDS = ["run", "chat", "models", "info", "plan", "convert", "doctor", "tokenize", "logits", "bench", "profile", "tune", "board", "eval", "version", "help"]
 
 
 class Help(Program):
@@ -67,6 +67,31 @@ class Output(Program):
         done = subprocess.run([QUERN, "help"], stdout=write, stderr=subprocess.PIPE, text=True, env=self.env)
         os.close(write)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class Board(Program):
+    SAMPLES = SOURCE / "tests/measure/data/records"
+
+    def test_page_from_records(self):
+        records = self.folder / "records"
+        records.mkdir()
+        (records / "sample.json").write_bytes((self.SAMPLES / "sample.json").read_bytes())
+        self.assertEqual(self.quern("board").stderr, "quern: 1 machine in records/board.html\n")
+        page = (records / "board.html").read_text()
+        self.assertTrue(page.startswith("<!DOCTYPE html>"))
+        self.assertEqual(self.out("board", "-o", "-"), page, "a second call writes the same, the page being no record")
+        self.assertEqual(self.out("board", "--records", self.SAMPLES, "-o", "-").count('<section class="box"'), 3)
+
+    def test_what_is_no_record_is_named(self):
+        self.assertIn("nowhere: No such file or directory", self.error("board", "--records", "nowhere"))
+        records = self.folder / "records"
+        records.mkdir()
+        self.assertIn("records: no record (*.json)", self.error("board"))
+        (records / "a.json").write_text('{"schema": 7}')
+        self.assertIn("records/a.json: schema is 7; this version reads schema 1", self.error("board"))
+        (records / "a.json").write_text('{"schema": 1, "box": {')
+        self.assertIn("records/a.json: broken JSON: parse error at line 1", self.error("board"))
+        self.assertFalse((records / "board.html").exists(), "no page of half the records")
 
 
 class Doctor(Program):

@@ -232,17 +232,21 @@ void attention(const AttentionArgs& a, const RunContext& ctx, const Worker& w) {
   const int group = a.n_heads / a.place.n_kv_heads;
   // One token with few key heads: heads one by one, so that more threads have work.
   const int heads = ctx.n_rows == 1 && a.place.n_kv_heads % w.n_threads != 0 ? 1 : group;
-  const int tokens = unit_tokens(heads);
-  int64_t unit = 0;
+  const int tokens = unit_tokens(heads), head_units = a.n_heads / heads;
   for (int s = 0; s < ctx.n_spans; ++s) {
     const Span& span = ctx.spans[s];
-    for (int t = 0; t < span.n_rows; t += tokens) {
-      for (int h = 0; h < a.n_heads; h += heads, ++unit) {
-        // Later tiles see more keys: neighbouring units go to different threads.
-        if (unit % w.n_threads != w.thread) continue;
-        const int n_tokens = span.n_rows - t < tokens ? span.n_rows - t : tokens;
-        attend(a, {&span, span.first_row + t, n_tokens, h, heads, span.first_position + t}, w.scratch);
-      }
+    const int64_t tiles = (span.n_rows + tokens - 1) / tokens, n = tiles * head_units;
+    const auto take = [&](int64_t unit) {
+      // The last tokens see most: they go first.
+      const int t = static_cast<int>(tiles - 1 - unit / head_units) * tokens;
+      const int h = static_cast<int>(unit % head_units) * heads;
+      const int n_tokens = span.n_rows - t < tokens ? span.n_rows - t : tokens;
+      attend(a, {&span, span.first_row + t, n_tokens, h, heads, span.first_position + t}, w.scratch);
+    };
+    if (w.taken != nullptr && ctx.n_spans == 1) {
+      for_units(n, w, take);
+    } else {
+      for (int64_t unit = (w.thread + s) % w.n_threads; unit < n; unit += w.n_threads) take(unit);
     }
   }
 }

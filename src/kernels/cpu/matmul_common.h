@@ -196,16 +196,15 @@ struct TileDot {
 // one's.
 template <class Each>
 QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_tiles, const Each& each) {
-  const Range r = share(grid.n_groups * grid.n_splits, w);
   int64_t last = -1;
-  for (int64_t unit = r.begin; unit < r.end; ++unit) {
+  for_units(grid.n_groups * grid.n_splits, w, [&](int64_t unit) __attribute__((always_inline)) {
     const int64_t group = unit / grid.n_splits, begin = unit % grid.n_splits * grid.tiles_per_split;
     const int64_t end = begin + grid.tiles_per_split < n_tiles ? begin + grid.tiles_per_split : n_tiles;
     if (begin < end) {
       each(group * kTilePanels, group != last, begin, end);
       last = group;
     }
-  }
+  });
 }
 
 }  // namespace quern::kernels::QUERN_ISA
