@@ -320,6 +320,23 @@ template <class T, int N>
 QUERN_FN lattice<T, N> operator>>(lattice<T, N> a, lattice<T, N> count) {
   return shift_right_masked(a, count & lattice<T, N>::broadcast(T(kLaneBits<T> - 1)));
 }
+// All lanes by one count, which is already masked.
+template <class T, int N>
+QUERN_FN lattice<T, N> shift_left_all(lattice<T, N> a, int n) {
+  if constexpr (kNative<T, N>) {
+    return lattice<T, N>(p_shl_all<T, N>(a.v, n));
+  } else {
+    return lattice<T, N>(shift_left_all(a.lo, n), shift_left_all(a.hi, n));
+  }
+}
+template <class T, int N>
+QUERN_FN lattice<T, N> shift_right_all(lattice<T, N> a, int n) {
+  if constexpr (kNative<T, N>) {
+    return lattice<T, N>(p_shr_all<T, N>(a.v, n));
+  } else {
+    return lattice<T, N>(shift_right_all(a.lo, n), shift_right_all(a.hi, n));
+  }
+}
 // Bytes shift as 32-bit lanes and drop what crossed a border: no instruction set shifts bytes.
 template <class T, int N>
 QUERN_FN lattice<T, N> operator<<(lattice<T, N> a, int count) {
@@ -328,7 +345,7 @@ QUERN_FN lattice<T, N> operator<<(lattice<T, N> a, int count) {
   if constexpr (sizeof(T) == 1) {
     return as<T>(as<u32>(a) << n) & lattice<T, N>::broadcast(static_cast<T>(0xffU << n));
   } else {
-    return shift_left_masked(a, lattice<T, N>::broadcast(static_cast<T>(n)));
+    return shift_left_all(a, n);
   }
 }
 template <class T, int N>
@@ -342,7 +359,7 @@ QUERN_FN lattice<T, N> operator>>(lattice<T, N> a, int count) {
     const lattice<i8, N> sign = lattice<i8, N>::broadcast(static_cast<i8>(0x80U >> n));
     return (as<i8>(as<u8>(a) >> n) ^ sign) - sign;
   } else {
-    return shift_right_masked(a, lattice<T, N>::broadcast(static_cast<T>(n)));
+    return shift_right_all(a, n);
   }
 }
 

@@ -33,6 +33,17 @@ QUERN_FN T saturate(i32 x) {
   constexpr i32 kHigh = kIsSigned<T> ? (1 << (8 * sizeof(T) - 1)) - 1 : (1 << (8 * sizeof(T))) - 1;
   return static_cast<T>(x < kLow ? kLow : x > kHigh ? kHigh : x);
 }
+// All lanes by one count, which is already masked.
+template <class T, int N>
+QUERN_FN vec<T, N> p_shl_all(vec<T, N> a, int n) {
+  using U = vec<bits_of<T>, N>;
+  return (vec<T, N>)((U)a << p_splat<bits_of<T>, N>(static_cast<bits_of<T>>(n)));
+}
+template <class T, int N>
+QUERN_FN vec<T, N> p_shr_all(vec<T, N> a, int n) {
+  return a >> p_splat<T, N>(static_cast<T>(n));
+}
+
 template <class T, int N>
 QUERN_FN vec<T, N> p_add_sat(vec<T, N> a, vec<T, N> b) {
   static_assert(sizeof(T) <= 2, "saturating sums are for 8 and 16 bits");

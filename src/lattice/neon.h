@@ -34,6 +34,17 @@ template <class T, int N>
 QUERN_FN vec<T, N> p_max(vec<T, N> a, vec<T, N> b) {
   return a > b ? a : b;
 }
+// All lanes by one count, which is already masked.
+template <class T, int N>
+QUERN_FN vec<T, N> p_shl_all(vec<T, N> a, int n) {
+  using U = vec<bits_of<T>, N>;
+  return (vec<T, N>)((U)a << p_splat<bits_of<T>, N>(static_cast<bits_of<T>>(n)));
+}
+template <class T, int N>
+QUERN_FN vec<T, N> p_shr_all(vec<T, N> a, int n) {
+  return a >> p_splat<T, N>(static_cast<T>(n));
+}
+
 template <class T, int N>
 QUERN_FN vec<T, N> p_add_sat(vec<T, N> a, vec<T, N> b) {
   if constexpr (kIsSame<T, i8>) {

@@ -23,6 +23,14 @@ namespace quern::lattice::QUERN_ISA {
   } else {                                             \
     return (V)_mm512_##op((__m512i)(a), (__m512i)(b)); \
   }
+#define QUERN_X86_SHIFT16(V, op, a, count)        \
+  if constexpr (sizeof(V) == 16) {                \
+    return (V)_mm_##op((__m128i)(a), (count));    \
+  } else if constexpr (sizeof(V) == 32) {         \
+    return (V)_mm256_##op((__m256i)(a), (count)); \
+  } else {                                        \
+    return (V)_mm512_##op((__m512i)(a), (count)); \
+  }
 #define QUERN_X86_PS2(V, op, a, b)                   \
   if constexpr (sizeof(V) == 16) {                   \
     return (V)_mm_##op((__m128)(a), (__m128)(b));    \
@@ -134,6 +142,25 @@ QUERN_FN vec<T, N> p_max(vec<T, N> a, vec<T, N> b) {
     QUERN_X86_INT2(V, max_epu32, a, b)
   }
 }
+// All lanes by one count, which is already masked. AVX2 shifts 16-bit lanes by one count only, not each by its own.
+template <class T, int N>
+QUERN_FN vec<T, N> p_shl_all(vec<T, N> a, int n) {
+  using V = vec<T, N>;
+  using U = vec<bits_of<T>, N>;
+  if (sizeof(T) != 2 || __builtin_constant_p(n)) return (V)((U)a << p_splat<bits_of<T>, N>(static_cast<bits_of<T>>(n)));
+  QUERN_X86_SHIFT16(V, sll_epi16, a, _mm_cvtsi32_si128(n))
+}
+template <class T, int N>
+QUERN_FN vec<T, N> p_shr_all(vec<T, N> a, int n) {
+  using V = vec<T, N>;
+  if (sizeof(T) != 2 || __builtin_constant_p(n)) return a >> p_splat<T, N>(static_cast<T>(n));
+  if constexpr (kIsSigned<T>) {
+    QUERN_X86_SHIFT16(V, sra_epi16, a, _mm_cvtsi32_si128(n))
+  } else {
+    QUERN_X86_SHIFT16(V, srl_epi16, a, _mm_cvtsi32_si128(n))
+  }
+}
+
 template <class T, int N>
 QUERN_FN vec<T, N> p_add_sat(vec<T, N> a, vec<T, N> b) {
   using V = vec<T, N>;
