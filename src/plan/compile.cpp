@@ -227,18 +227,26 @@ kernels::Query query_of(const Graph& graph, const Node& node, const PlanOptions&
 
 // A thread's rows of all values of a row-wise step stay within so many bytes.
 constexpr size_t kBlockBytes = size_t{32} << 10;
+// Rows whose keys share a cache line: positions of one dimension lie side by side (kernels/ops.h).
+constexpr size_t kKeyLine = kCacheLine / 2;
 
+// No two threads write to one cache line: blocks are whole tiles of activations, or whole lines of keys.
 int block_rows(const Graph& graph, const std::vector<int>& nodes) {
   std::set<ValueId> values;
+  size_t unit = 1;
   for (const int n : nodes) {
     const Node& node = graph.nodes[static_cast<size_t>(n)];
     if (!is_row_wise(node.op()) || node.replicated) return 0;
     values.insert(node.in.begin(), node.in.end());
-    if (node.out != kNone) values.insert(node.out);
+    if (node.op() == kernels::Op::kv_store) unit = std::max(unit, kKeyLine);
+    if (node.out == kNone) continue;
+    values.insert(node.out);
+    if (format::is_tiled(graph.values[static_cast<size_t>(node.out)].format))
+      unit = std::max(unit, size_t{format::kTileRows});
   }
   size_t bytes = 1;
-  for (const ValueId id : values) bytes += graph.values[static_cast<size_t>(id)].bytes(1);
-  return static_cast<int>(std::max<size_t>(1, kBlockBytes / bytes));
+  for (const ValueId id : values) bytes += graph.values[static_cast<size_t>(id)].stride();
+  return static_cast<int>(std::max<size_t>(1, kBlockBytes / bytes / unit) * unit);
 }
 
 }  // namespace

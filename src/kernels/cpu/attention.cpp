@@ -99,31 +99,53 @@ struct Seen {
   int first, end;
 };
 
-// Vectors [first, end) of a row's scores to softmax numerators; returns their sum, and the largest score in *top.
-QUERN_FN float soften(float* score, const AttentionArgs& a, const Seen& seen, int first, int end, float* top) {
-  f32x16 s[kScoreVecs];
-  f32x16 largest = f32x16::broadcast(kNoScore);
-  for (int v = first; v < end; ++v) {
-    s[v] = f32x16::load(score + 16 * v) * f32x16::broadcast(a.scale);
-    if (a.softcap > 0) {
-      const f32x16 cap = f32x16::broadcast(a.softcap);
-      s[v] = cap * tanh(s[v] / cap);
-    }
-    if (16 * v < seen.first || 16 * v + 16 > seen.end) {
-      const i32x16 j = i32x16::iota() + i32x16::broadcast(16 * v);
-      const auto visible = (j >= i32x16::broadcast(seen.first)) & (j < i32x16::broadcast(seen.end));
-      s[v] = select(visible, s[v], f32x16::broadcast(-__builtin_inff()));
-    }
-    largest = max(largest, s[v]);
+// The four reductions at once (lattice/mix.h) of kRows vectors; a lane that is the canonical tree's.
+template <int kRows, bool kMax>
+QUERN_FN void reduce_rows(const f32x16* v, float* out /*[kRows]*/) {
+  for (int r = 0; r < kRows; r += 4) {
+    f32x16 part[4];
+    float all[16];
+    for (int i = 0; i < 4; ++i) part[i] = v[r + i < kRows ? r + i : r];
+    (kMax ? reduce4_max(part) : reduce4_add(part)).store(all);
+    for (int i = 0; i < 4 && r + i < kRows; ++i) out[r + i] = all[4 * i];
   }
-  *top = reduce_max(largest);
-  f32x16 partial = f32x16::zero();
-  for (int v = first; v < end; ++v) {
-    const f32x16 e = exp(s[v] - f32x16::broadcast(*top));
-    partial = partial + e;
-    e.store(score + 16 * v);
+}
+
+// Vectors [first, end) of kRows rows' scores to softmax numerators; their sums, and the largest scores in `top`. Rows
+// go side by side through each stage: a single row's would wait for its own results.
+template <int kRows>
+QUERN_FN void soften(float* scores, const AttentionArgs& a, const Seen* seen, int first, int end, float* top,
+                     float* sums) {
+  f32x16 row[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    row[r] = f32x16::broadcast(kNoScore);
+    for (int v = first; v < end; ++v) {
+      float* at = scores + r * kPagePositions + 16 * v;
+      f32x16 s = f32x16::load(at) * f32x16::broadcast(a.scale);
+      if (a.softcap > 0) {
+        const f32x16 cap = f32x16::broadcast(a.softcap);
+        s = cap * tanh(s / cap);
+      }
+      if (16 * v < seen[r].first || 16 * v + 16 > seen[r].end) {
+        const i32x16 j = i32x16::iota() + i32x16::broadcast(16 * v);
+        const auto visible = (j >= i32x16::broadcast(seen[r].first)) & (j < i32x16::broadcast(seen[r].end));
+        s = select(visible, s, f32x16::broadcast(-__builtin_inff()));
+      }
+      row[r] = max(row[r], s);
+      s.store(at);
+    }
   }
-  return reduce_add(partial);
+  reduce_rows<kRows, true>(row, top);
+  for (int r = 0; r < kRows; ++r) {
+    row[r] = f32x16::zero();
+    for (int v = first; v < end; ++v) {
+      float* at = scores + r * kPagePositions + 16 * v;
+      const f32x16 e = exp(f32x16::load(at) - f32x16::broadcast(top[r]));
+      row[r] = row[r] + e;
+      e.store(at);
+    }
+  }
+  reduce_rows<kRows, false>(row, sums);
 }
 
 QUERN_FN float exp1(float x) {
@@ -163,13 +185,12 @@ void attend_rows(const AttentionArgs& a, const Unit& u, const Tile& tile, const 
       {tile.q + row * hd, hd, page.keys, kPagePositions, hd, tile.score, kPagePositions, nullptr}, first, end);
   // Lanes r: what the old sums are worth under the new maximum; lanes 8 + r: the new ones.
   alignas(64) float worth[16] = {};
-  float sums[kRows];
+  float sums[kRows], tops[kRows];
+  soften<kRows>(tile.score, a, seen, first, end, tops, sums);
   for (int r = 0; r < kRows; ++r) {
-    float top = 0;
-    sums[r] = soften(tile.score + r * kPagePositions, a, seen[r], first, end, &top);
-    const float old = tile.max[row + r], larger = old < top ? top : old;
+    const float old = tile.max[row + r], larger = old < tops[r] ? tops[r] : old;
     worth[r] = old - larger;
-    worth[8 + r] = top - larger;
+    worth[8 + r] = tops[r] - larger;
     tile.max[row + r] = larger;
   }
   exp(f32x16::load(worth)).store(worth);

@@ -64,15 +64,25 @@ QUERN_FN void finish_tile(const MatmulArgs& a, int64_t panel, int64_t first_row,
   }
 }
 
-inline int64_t panel_count(const MatmulArgs& a) {
-  return (a.n_out + kPanelRows - 1) / kPanelRows;
-}
-
 // A prefill tile is kTilePanels panels by a tile of six activation rows (format/activation.h), kTileSpan of them at a
 // time. 2 panels x 6 rows keep 12 integer and 12 float sums in 32 registers; with 16 registers of half the width,
 // 1 panel x 2 rows.
 inline constexpr int kTilePanels = kWide ? 2 : 1;
 inline constexpr int kTileRows = format::kTileRows, kTileSpan = kWide ? 6 : 2;
+
+// Asks early for the lines of the residual that a tile of kTileRows rows ends with.
+QUERN_FN void prefetch_residual(const MatmulArgs& a, int64_t first_panel, int64_t first_row, int64_t n_rows,
+                                int n_planes) {
+  if (a.residual == nullptr) return;
+  for (int64_t row = first_row / n_planes; row * n_planes < first_row + kTileRows && row * n_planes < n_rows; ++row) {
+    const int64_t at = row * a.y_stride + first_panel * kPanelRows;
+    for (int p = 0; p < kTilePanels; ++p) prefetch(a.residual + at + 16 * p);
+  }
+}
+
+inline int64_t panel_count(const MatmulArgs& a) {
+  return (a.n_out + kPanelRows - 1) / kPanelRows;
+}
 
 // Work of a prefill matmul: groups of kTilePanels panels, times splits of the row tiles when there are too few groups.
 struct TileGrid {
@@ -197,14 +207,15 @@ struct TileDot {
 template <class Each>
 QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_tiles, const Each& each) {
   int64_t last = -1;
-  for_units(grid.n_groups * grid.n_splits, w, [&](int64_t unit) __attribute__((always_inline)) {
-    const int64_t group = unit / grid.n_splits, begin = unit % grid.n_splits * grid.tiles_per_split;
-    const int64_t end = begin + grid.tiles_per_split < n_tiles ? begin + grid.tiles_per_split : n_tiles;
-    if (begin < end) {
-      each(group * kTilePanels, group != last, begin, end);
-      last = group;
-    }
-  });
+  for_units(
+      grid.n_groups * grid.n_splits, w, [&](int64_t unit) __attribute__((always_inline)) {
+        const int64_t group = unit / grid.n_splits, begin = unit % grid.n_splits * grid.tiles_per_split;
+        const int64_t end = begin + grid.tiles_per_split < n_tiles ? begin + grid.tiles_per_split : n_tiles;
+        if (begin < end) {
+          each(group * kTilePanels, group != last, begin, end);
+          last = group;
+        }
+      });
 }
 
 }  // namespace quern::kernels::QUERN_ISA

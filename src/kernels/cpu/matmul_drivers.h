@@ -53,6 +53,7 @@ void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
         }
         for (int64_t tile = begin; tile < end; ++tile) {
           const XTile xt = x.tile(tile);
+          prefetch_residual(a, first_panel, tile * kTileRows, n_rows, n_planes);
           for (int t = 0; t < kTileRows; t += kTileSpan) {
             f32x16 acc[kTilePanels][kTileSpan];
             Core::template tile<kTileSpan>(u, xt, t, n_blocks, acc);
