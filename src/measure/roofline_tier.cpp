@@ -2,8 +2,6 @@
 // it: kA x kB independent sums. Operands are loaded anew each round, so that nothing can be computed ahead.
 #include "measure/roofline_tier.h"
 
-#include <utility>
-
 #include "lattice/lattice.h"
 
 namespace quern::measure::QUERN_ISA {
@@ -35,48 +33,61 @@ uint32_t read(const std::byte* p, size_t bytes) {
   return reduce_add(sums[0]);
 }
 
-// f(0), f(1), … f(n - 1) written out, each with its number as a constant: sums that a loop indexes would live in
-// memory.
-template <int... I, class F>
-QUERN_FN void each(std::integer_sequence<int, I...>, const F& f) {
-  (f(std::integral_constant<int, I>{}), ...);
-}
-template <int N, class F>
-QUERN_FN void each(const F& f) {
-  each(std::make_integer_sequence<int, N>{}, f);
-}
-
 uint64_t int_dots(const std::byte* a, const std::byte* b, int64_t n, int32_t* sink) {
-  Ints sums[kA * kB];
-  each<kA * kB>([&](auto i) { sums[i] = Ints::zero(); });
+  Ints sums[kA][kB];
+#pragma GCC unroll 2
+  for (int i = 0; i < kA; ++i) {
+#pragma GCC unroll 6
+    for (int j = 0; j < kB; ++j) sums[i][j] = Ints::zero();
+  }
   for (int64_t round = 0; round < n; ++round) {
     asm volatile("" ::: "memory");
     UCodes x[kA];
-    each<kA>([&](auto i) { x[i] = UCodes::load(reinterpret_cast<const u8*>(a + i * kRegBytes)); });
-    each<kB>([&](auto j) {
-      const Codes y = Codes::load(reinterpret_cast<const i8*>(b + j * kRegBytes));
-      each<kA>([&](auto i) { sums[i * kB + j] = idot4_small(sums[i * kB + j], x[i], y); });
-    });
+#pragma GCC unroll 2
+    for (int i = 0; i < kA; ++i) x[i] = UCodes::load(reinterpret_cast<const u8*>(a + i * kRegBytes));
+#pragma GCC unroll 6
+    for (int j = 0; j < kB; ++j) {
+      const Codes y = Codes::broadcast4(b + j * 4);  // as a tile does; a whole vector would be read once a dot
+#pragma GCC unroll 2
+      for (int i = 0; i < kA; ++i) sums[i][j] = idot4_small(sums[i][j], x[i], y);
+    }
   }
-  each<kA * kB - 1>([&](auto i) { sums[0] = sums[0] + sums[i + 1]; });
-  sums[0].store(sink);
+  Ints sum = Ints::zero();
+#pragma GCC unroll 2
+  for (int i = 0; i < kA; ++i) {
+#pragma GCC unroll 6
+    for (int j = 0; j < kB; ++j) sum = sum + sums[i][j];
+  }
+  sum.store(sink);
   return static_cast<uint64_t>(n) * kA * kB * kRegBytes;
 }
 
 uint64_t float_fmas(const float* a, const float* b, int64_t n, float* sink) {
-  Floats sums[kA * kB];
-  each<kA * kB>([&](auto i) { sums[i] = Floats::zero(); });
+  Floats sums[kA][kB];
+#pragma GCC unroll 2
+  for (int i = 0; i < kA; ++i) {
+#pragma GCC unroll 6
+    for (int j = 0; j < kB; ++j) sums[i][j] = Floats::zero();
+  }
   for (int64_t round = 0; round < n; ++round) {
     asm volatile("" ::: "memory");
     Floats x[kA];
-    each<kA>([&](auto i) { x[i] = Floats::load(a + i * kWords); });
-    each<kB>([&](auto j) {
-      const Floats y = Floats::load(b + j * kWords);
-      each<kA>([&](auto i) { sums[i * kB + j] = fma(x[i], y, sums[i * kB + j]); });
-    });
+#pragma GCC unroll 2
+    for (int i = 0; i < kA; ++i) x[i] = Floats::load(a + i * kWords);
+#pragma GCC unroll 6
+    for (int j = 0; j < kB; ++j) {
+      const Floats y = Floats::broadcast(b[j]);
+#pragma GCC unroll 2
+      for (int i = 0; i < kA; ++i) sums[i][j] = fma(x[i], y, sums[i][j]);
+    }
   }
-  each<kA * kB - 1>([&](auto i) { sums[0] = sums[0] + sums[i + 1]; });
-  sums[0].store(sink);
+  Floats sum = Floats::zero();
+#pragma GCC unroll 2
+  for (int i = 0; i < kA; ++i) {
+#pragma GCC unroll 6
+    for (int j = 0; j < kB; ++j) sum = sum + sums[i][j];
+  }
+  sum.store(sink);
   return static_cast<uint64_t>(n) * kA * kB * kWords;
 }
 

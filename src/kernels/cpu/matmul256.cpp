@@ -154,7 +154,9 @@ struct Core256 {
   template <int kSpan>
   static QUERN_FN void tile(const Unpacked& u, const XTile& x, int first, int64_t n_blocks,
                             f32x16 (&acc)[kTilePanels][kSpan]) {
+#pragma GCC unroll unroll(2)
     for (int p = 0; p < kTilePanels; ++p) {
+#pragma GCC unroll unroll(6)
       for (int t = 0; t < kSpan; ++t) acc[p][t] = f32x16::zero();
     }
     for (int64_t b = 0; b < n_blocks; ++b) {

@@ -86,7 +86,9 @@ struct Core32 {
     using Dot = TileDot<F>;
     const float* x_min = reinterpret_cast<const float*>(x.sums) + first;
     const float* x_d = x.d + first;
+#pragma GCC unroll unroll(2)
     for (int p = 0; p < kTilePanels; ++p) {
+#pragma GCC unroll unroll(6)
       for (int t = 0; t < kSpan; ++t) acc[p][t] = f32x16::zero();
     }
     for (int64_t b = 0; b < n_blocks; ++b) {

@@ -58,9 +58,22 @@ QUERN_FN void finish_rows(const MatmulArgs& a, int64_t panel, int64_t first_row,
 template <int kSpan>
 QUERN_FN void finish_tile(const MatmulArgs& a, int64_t panel, int64_t first_row, int64_t n_rows, const f32x16* acc,
                           int n_planes) {
-  const int64_t left = n_rows - first_row;
+  const int64_t left = n_rows - first_row, first = panel * kPanelRows;
+  if (n_planes == 1 && left >= kSpan && a.n_out - first >= kPanelRows && a.bias == nullptr) {
+    float* y = a.y + first_row * a.y_stride + first;
+    const float* residual = a.residual == nullptr ? nullptr : a.residual + (y - a.y);
+#pragma GCC unroll unroll(6)
+    for (int t = 0; t < kSpan; ++t) {
+      const f32x16 v = residual == nullptr ? acc[t] : f32x16::load(residual + t * a.y_stride) + acc[t];
+      v.store(y + t * a.y_stride);
+    }
+    return;
+  }
+  f32x16 sums[kSpan];  // a copy: an array that a running index reads would not stay in registers
+#pragma GCC unroll unroll(6)
+  for (int t = 0; t < kSpan; ++t) sums[t] = acc[t];
   for (int t = 0; t < kSpan && t < left; t += n_planes) {
-    finish(a, panel, (first_row + t) / n_planes, n_planes == 2 ? acc[t] + acc[t + 1] : acc[t]);
+    finish(a, panel, (first_row + t) / n_planes, n_planes == 2 ? sums[t] + sums[t + 1] : sums[t]);
   }
 }
 

@@ -57,8 +57,10 @@ void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
           for (int t = 0; t < kTileRows; t += kTileSpan) {
             f32x16 acc[kTilePanels][kTileSpan];
             Core::template tile<kTileSpan>(u, xt, t, n_blocks, acc);
-            for (int p = 0; p < here; ++p)
-              finish_tile<kTileSpan>(a, first_panel + p, tile * kTileRows + t, n_rows, acc[p], n_planes);
+#pragma GCC unroll unroll(2)
+            for (int p = 0; p < kTilePanels; ++p) {
+              if (p < here) finish_tile<kTileSpan>(a, first_panel + p, tile * kTileRows + t, n_rows, acc[p], n_planes);
+            }
           }
         }
       });
