@@ -2,6 +2,7 @@
 #pragma once
 
 #include "format/activation.h"
+#include "format/blocks.h"
 #include "kernels/cpu/tier.h"
 #include "kernels/layout.h"
 
@@ -16,10 +17,12 @@ QUERN_FN void finish(const MatmulArgs& a, int64_t panel, int64_t row, f32x16 val
   store_n(value, a.y + row * a.y_stride + first, lanes);
 }
 
-// A thread's walk over its panels asks for what it reaches kAhead bytes later (a microsecond or so of one core's memory
-// rate), and near the end for the beginning of what it reads next. The planes of a panel are short streams that the
-// hardware's prefetcher learns late; taken together they are one long stream, of which each block asks for its part.
-inline constexpr int kAhead = 16384;
+// A thread's walk over its panels asks for what it reaches kAhead bytes later, and near the end for the beginning of
+// what it reads next. The planes of a panel are short streams that the hardware's prefetcher learns late; taken
+// together they are one long stream, of which each block asks for its part. Measured: formats that unpack much want it
+// far ahead; plain bytes are read fast enough to come too early that way.
+template <class F>
+inline constexpr int kAhead = kIsSame<typename F::Block, format::BlockQ8_0> ? 8192 : 32768;
 struct Ahead {
   const std::byte* end;  // of the thread's panels
   ptrdiff_t jump;        // from there to the next read
@@ -33,8 +36,9 @@ struct Ahead {
   QUERN_FN void ask(const std::byte* panel, int64_t block, int i = 0) const {
     constexpr int kBytes = 16 * sizeof(typename F::Block), kPart = kBytes / kParts;
     static_assert(kBytes % kParts == 0);
-    const std::byte* p = panel + block * kBytes + i * kPart + kAhead;
+    const std::byte* p = panel + block * kBytes + i * kPart + kAhead<F>;
     p += p < end ? 0 : jump;
+    asm("" : "+r"(p));  // one address: compilers would choose between two for each line
 #pragma GCC unroll unroll(16)
     for (int at = 0; at < kPart; at += 64) prefetch(p + at);
     if constexpr (kParts > 1 && kWide) asm volatile("" ::: "memory");  // compilers would move all parts to the front
