@@ -34,11 +34,13 @@ enum class Op : uint8_t {
   rope,
   kv_store,
   attention,
+  attention_parts,
+  attention_merge,
   act_mul,
   softcap,
   repack,
 };
-inline constexpr int kOpCount = 13;
+inline constexpr int kOpCount = 15;
 
 // How many token rows a plan is for; kernels state which classes they serve.
 enum class RowClass : uint8_t {
@@ -243,6 +245,33 @@ struct AttentionArgs {
   float* out;            // [n_rows, n_heads, head_dim]
 };
 
+// The same for a run of one row, in two ops: what each page of positions gives by itself, and their merging in order.
+// Pages are spread over threads, and heads that share keys read them together. Bits are those of AttentionArgs.
+struct AttentionPartsArgs {
+  static constexpr Op kOp = Op::attention_parts;
+  static constexpr int kRest = 16;  // floats after the values: the largest score, the sum of numerators, padding
+  AttentionArgs of;                 // but its out
+  int max_pages;
+  // [n_heads, max_pages, head_dim + kRest]; the first page is that of the first position seen
+  float* parts;
+};
+struct AttentionMergeArgs {
+  static constexpr Op kOp = Op::attention_merge;
+  AttentionArgs of;  // but its q
+  int max_pages;
+  const float* parts;
+};
+// The pages that the run's only row sees.
+struct SeenPages {
+  int first, n;  // page numbers
+  int position;  // of the row
+  SeenPages(const AttentionArgs& a, const RunContext& ctx) {
+    position = ctx.spans[0].first_position;
+    first = (a.window > 0 && position - a.window + 1 > 0 ? position - a.window + 1 : 0) / kPagePositions;
+    n = position / kPagePositions - first + 1;
+  }
+};
+
 enum class ActFn : uint8_t { silu, gelu_tanh };
 
 // out = act(gate) * up
@@ -275,6 +304,7 @@ struct RepackArgs {
 };
 
 using OpArgs = std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, AddArgs, HeadNormArgs,
-                            RopeArgs, KvStoreArgs, AttentionArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
+                            RopeArgs, KvStoreArgs, AttentionArgs, AttentionPartsArgs, AttentionMergeArgs, ActMulArgs,
+                            SoftcapArgs, RepackArgs>;
 
 }  // namespace quern::kernels

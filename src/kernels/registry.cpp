@@ -94,9 +94,9 @@ MatmulChoice choose_matmul(format::Format weight, const Shape& shape, uint32_t i
 }
 
 const char* op_name(Op op) {
-  static constexpr const char* kNames[kOpCount] = {"embed",   "rope_table", "rms_norm", "quantize", "matmul",
-                                                   "add",     "head_norm",  "rope",     "kv_store", "attention",
-                                                   "act_mul", "softcap",    "repack"};
+  static constexpr const char* kNames[kOpCount] = {
+      "embed",    "rope_table", "rms_norm",        "quantize",        "matmul",  "add",     "head_norm", "rope",
+      "kv_store", "attention",  "attention_parts", "attention_merge", "act_mul", "softcap", "repack"};
   return kNames[static_cast<int>(op)];
 }
 

@@ -118,7 +118,7 @@ QUERN_REDUCE(reduce_add, operator+)
 QUERN_REDUCE(reduce_max, max)
 QUERN_REDUCE(reduce_min, min)
 
-// Four reductions at once, by the same tree: lanes 4 i to 4 i + 3 are that of v[i]. (max: integers only; of floats the
+// Four reductions at once, by the same tree: lanes 4 i to 4 i + 3 are that of v[i]. (max of floats: only lane 4 i, the
 // order of the operands would matter to NaN and zeros.)
 #define QUERN_REDUCE4(name, step)                                                             \
   template <class T>                                                                          \

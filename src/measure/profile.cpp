@@ -180,6 +180,8 @@ std::string bucket_of(const plan::Call& call) {
       return std::string("matmul ") + format::format_info(m.format).name + " " + family_of(without_layer(call.name));
     }
     case Op::attention:
+    case Op::attention_parts:
+    case Op::attention_merge:
       return "attention";
     case Op::rms_norm:
     case Op::head_norm:

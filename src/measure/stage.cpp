@@ -85,10 +85,10 @@ Result<void> Track::compile_plans(int n_rows) {
   for (const bool measure : {true, false}) {
     size_t bytes = 0;
     for (const auto& w : wanted) {
-      QUERN_TRY(*w.plan,
-                plan::compile(*state_.model, state_.kv_layout, *state_.weights,
-                              {w.rows, w.outputs, state_.isa_mask, state_.decode.options.no_fuse, team_.size()},
-                              arena_.data()));
+      QUERN_TRY(*w.plan, plan::compile(*state_.model, state_.kv_layout, *state_.weights,
+                                       {w.rows, w.outputs, state_.isa_mask, state_.decode.options.no_fuse, team_.size(),
+                                        nullptr, state_.n_ctx},
+                                       arena_.data()));
       bytes = std::max(bytes, w.plan->arena_bytes);
     }
     if (measure) {

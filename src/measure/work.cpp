@@ -80,6 +80,19 @@ struct Count {
             .write_bytes = row,
             .float_macs = 2 * pairs * u(a.n_heads) * dim};
   }
+  Work operator()(const kernels::AttentionPartsArgs& a) const {
+    Work w = (*this)(a.of);
+    w.write_bytes = part_bytes(a.of);
+    return w;
+  }
+  Work operator()(const kernels::AttentionMergeArgs& a) const {
+    return {.read_bytes = part_bytes(a.of), .write_bytes = tokens() * u(a.of.n_heads) * u(a.of.place.head_dim) * kF32};
+  }
+  uint64_t part_bytes(const kernels::AttentionArgs& a) const {
+    if (ctx.n_spans == 0) return 0;
+    return u(a.n_heads) * u(kernels::SeenPages(a, ctx).n) * u(a.place.head_dim + kernels::AttentionPartsArgs::kRest) *
+           kF32;
+  }
   Work operator()(const kernels::ActMulArgs& a) const {
     const uint64_t bytes = tokens() * u(a.n) * kF32;
     return {.read_bytes = 2 * bytes, .write_bytes = bytes};

@@ -141,6 +141,14 @@ class Bind {
     a.q = f32(node_.in[0]);
     a.out = f32(node_.out);
   }
+  void operator()(kernels::AttentionPartsArgs& a) const {
+    a.of.q = f32(node_.in[0]);
+    a.parts = f32(node_.out);
+  }
+  void operator()(kernels::AttentionMergeArgs& a) const {
+    a.parts = f32(node_.in[0]);
+    a.of.out = f32(node_.out);
+  }
   void operator()(kernels::ActMulArgs& a) const {
     a.gate = f32(node_.in[0]);
     a.up = f32(node_.in[1]);
@@ -217,6 +225,10 @@ kernels::Query query_of(const Graph& graph, const Node& node, const PlanOptions&
     query.layout = kernels::choose_matmul(matmul->format, query.shape, options.isa_mask).layout;
   } else if (const auto* attention = std::get_if<kernels::AttentionArgs>(&node.args)) {
     query.shape = {attention->n_heads / attention->place.n_kv_heads, attention->place.head_dim};
+  } else if (const auto* parts = std::get_if<kernels::AttentionPartsArgs>(&node.args)) {
+    query.shape = {parts->of.n_heads / parts->of.place.n_kv_heads, parts->of.place.head_dim};
+  } else if (const auto* merge = std::get_if<kernels::AttentionMergeArgs>(&node.args)) {
+    query.shape.n_in = merge->of.place.head_dim;
   } else if (const auto* store = std::get_if<kernels::KvStoreArgs>(&node.args)) {
     query.shape.n_in = store->place.head_dim;
   } else if (node.out != kNone) {

@@ -16,6 +16,7 @@ bool is_row_wise(kernels::Op op) {
     case Op::head_norm:
     case Op::rope:
     case Op::kv_store:
+    case Op::attention_merge:
     case Op::act_mul:
       return true;
     default:
@@ -113,7 +114,35 @@ void fuse_replicate(Graph& graph, Steps& steps, const PlanOptions& options) {
   }
 }
 
+// With one row, attention is spread over pages of positions instead of heads, and the pages' parts are merged by the
+// thread that needs them.
+void fuse_split_kv(Graph& graph, Steps& steps, const PlanOptions& options) {
+  if (options.n_ctx <= 0 || options.rows_of(kernels::RowSet::tokens) != 1) return;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const int whole = steps[s][0];
+    const auto* args = std::get_if<kernels::AttentionArgs>(&graph.nodes[static_cast<size_t>(whole)].args);
+    if (args == nullptr) continue;
+    const kernels::AttentionArgs attention = *args;
+    const int seen = attention.window > 0 ? std::min(attention.window, options.n_ctx) : options.n_ctx;
+    const int max_pages = seen / kernels::kPagePositions + 2;
+    Node& parts = graph.nodes[static_cast<size_t>(whole)];
+    Node merge = parts;
+    graph.values.push_back(
+        {parts.name + "_parts", kernels::RowSet::tokens,
+         int64_t{attention.n_heads} * max_pages * (attention.place.head_dim + kernels::AttentionPartsArgs::kRest)});
+    const auto value = static_cast<ValueId>(graph.values.size()) - 1;
+    parts.name += "_parts";
+    parts.args = kernels::AttentionPartsArgs{attention, max_pages, nullptr};
+    parts.out = value;
+    merge.args = kernels::AttentionMergeArgs{attention, max_pages, nullptr};
+    merge.in = {value};
+    graph.nodes.push_back(std::move(merge));
+    steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(s) + 1, {static_cast<int>(graph.nodes.size()) - 1});
+  }
+}
+
 constexpr Fusion kFusions[] = {
+    {"split_kv", "one row: attention spread over pages of positions, merged in order", &fuse_split_kv},
     {"matmul_add", "a matmul adds the residual itself", &fuse_matmul_add},
     {"matmul_group", "independent matmuls (q, k and v; gate and up) run as one step", &fuse_matmul_group},
     {"row_chain", "consecutive row-wise ops run as one step", &fuse_row_chain},

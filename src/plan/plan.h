@@ -51,6 +51,7 @@ struct PlanOptions {
   std::vector<std::string> no_fuse;           // names of fusions to leave out; "all": every one
   int n_threads = 1;                          // of the team that will run it
   const kernels::Choices* choices = nullptr;  // what was tuned; outlives the plan. Null: priority decides
+  int n_ctx = 0;                              // positions of a sequence at most; 0: unknown, nothing relies on it
 
   int rows_of(kernels::RowSet rows) const { return rows == kernels::RowSet::tokens ? max_rows : max_outputs; }
 };

@@ -39,6 +39,12 @@ struct Describe {
            (a.window > 0 ? " window " + n(a.window) : "") + (a.softcap > 0 ? " softcap" : "") +
            (a.sinks != nullptr ? " sinks" : "");
   }
+  std::string operator()(const kernels::AttentionPartsArgs& a) const {
+    return (*this)(a.of) + ", up to " + n(a.max_pages) + " pages";
+  }
+  std::string operator()(const kernels::AttentionMergeArgs& a) const {
+    return n(a.of.n_heads) + " x " + n(a.of.place.head_dim);
+  }
   std::string operator()(const kernels::ActMulArgs& a) const {
     return std::string(a.fn == kernels::ActFn::silu ? "silu " : "gelu_tanh ") + n(a.n);
   }

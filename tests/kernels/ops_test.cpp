@@ -253,6 +253,52 @@ TEST(Ops, Attention) {
   }
 }
 
+// Parts of pages merged have the bits of the whole, of every tier, whoever computes which part.
+TEST(Ops, AttentionPartsMergedAreTheWhole) {
+  const struct {
+    int heads, kv_heads, head_dim, window;
+    float softcap;
+    bool sinks;
+  } shapes[] = {
+      {9, 3, 64, 0, 0, false}, {4, 1, 256, 48, 0, false}, {8, 2, 80, 0, 20.0F, true}, {8, 1, 32, 64, 0, false}};
+  for (const auto& s : shapes) {
+    for (const int position : {0, 1, 63, 64, 200, 450}) {
+      const Sequences seq(s.heads, s.kv_heads, s.head_dim, {{position, 1}});
+      seq.fill(11);
+      const RunContext ctx = seq.context(seq.spans);
+      const auto q = random_floats(static_cast<size_t>(s.heads * s.head_dim), 5),
+                 sinks = random_floats(static_cast<size_t>(s.heads), 6);
+      AttentionArgs whole{q.data(), seq.place, s.heads, s.window, 0.125F, s.softcap, s.sinks ? sinks.data() : nullptr,
+                          nullptr};
+      const Shape shape{s.heads / s.kv_heads, s.head_dim};
+      std::vector<float> expected(q.size()), actual(q.size());
+      whole.out = expected.data();
+      run(reference({Op::attention}), whole, ctx, shape, 1);
+      const int max_pages = 450 / kPagePositions + 2;
+      int n = 0;
+      for (const Kernel& parts : all_kernels()) {
+        if (parts.key.op != Op::attention_parts) continue;
+        for (const Kernel& merge : all_kernels()) {
+          if (merge.key.op != Op::attention_merge || merge.isa != parts.isa) continue;
+          if ((parts.fits != nullptr && !parts.fits(shape)) || !detect_cpu().supports(parts.isa)) continue;
+          for (const int n_threads : {1, 2, 5}) {
+            std::vector<float> memory(static_cast<size_t>(s.heads * max_pages * (s.head_dim + 16)), NAN);
+            std::fill(actual.begin(), actual.end(), -7.0F);
+            run(parts, AttentionPartsArgs{whole, max_pages, memory.data()}, ctx, shape, n_threads);
+            AttentionArgs of = whole;
+            of.out = actual.data();
+            run(merge, AttentionMergeArgs{of, max_pages, memory.data()}, ctx, shape, n_threads);
+            ASSERT_TRUE(same_bits(expected.data(), actual.data(), actual.size()))
+                << parts.name << " position " << position << " window " << s.window << " threads " << n_threads;
+            ++n;
+          }
+        }
+      }
+      EXPECT_GT(n, 3);
+    }
+  }
+}
+
 // Against softmax in double precision: the window is exactly `window` keys wide, sinks take their share.
 TEST(Ops, AttentionIsSoftmaxOverTheVisibleKeys) {
   const int hd = 16, n = 150, window = 70;

@@ -51,13 +51,19 @@ Plan compiled(const Loaded& loaded, const PlanOptions& options, std::byte* arena
   return std::move(*plan);
 }
 
+PlanOptions decode(std::vector<std::string> no_fuse) {
+  PlanOptions options{1, 1, kGeneric, std::move(no_fuse)};
+  options.n_ctx = 256;
+  return options;
+}
+
 // QUERN_UPDATE_GOLDENS=1 writes what it sees; look at the diff before you commit it.
 TEST(Plan, TextIsAsBefore) {
   for (const char* name : {"llama", "qwen3-q-q4_k", "gemma3-q-mix", "phi3", "gemma2"}) {
     const auto loaded = load(name);
     ASSERT_NE(loaded, nullptr);
-    const std::string text = to_text(compiled(*loaded, {1, 1, kGeneric, {}})) + "\n" +
-                             to_text(compiled(*loaded, {64, 1, kGeneric, {"all"}}));
+    const std::string text =
+        to_text(compiled(*loaded, decode({}))) + "\n" + to_text(compiled(*loaded, {64, 1, kGeneric, {"all"}}));
     const std::string path = from_env("QUERN_SOURCE_DIR") + "/tests/plan/golden/" + name + ".txt";
     if (std::getenv("QUERN_UPDATE_GOLDENS") != nullptr) {
       ASSERT_TRUE(write_file_atomic(path, std::as_bytes(std::span(text))).ok());
@@ -71,10 +77,10 @@ TEST(Plan, TextIsAsBefore) {
 TEST(Plan, EachFusionChangesSomethingAndAllOffIsOneCallAStep) {
   const auto loaded = load("llama");
   ASSERT_NE(loaded, nullptr);
-  const std::string fused = to_text(compiled(*loaded, {1, 1, kGeneric, {}}));
+  const std::string fused = to_text(compiled(*loaded, decode({})));
   for (const Fusion& fusion : all_fusions())
-    EXPECT_NE(fused, to_text(compiled(*loaded, {1, 1, kGeneric, {fusion.name}}))) << fusion.name;
-  for (const Step& step : compiled(*loaded, {1, 1, kGeneric, {"all"}}).steps) EXPECT_EQ(step.calls.size(), 1U);
+    EXPECT_NE(fused, to_text(compiled(*loaded, decode({fusion.name})))) << fusion.name;
+  for (const Step& step : compiled(*loaded, decode({"all"})).steps) EXPECT_EQ(step.calls.size(), 1U);
 }
 
 TEST(Plan, UnknownFusionNamesAreRefused) {

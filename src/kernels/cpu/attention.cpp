@@ -201,17 +201,24 @@ void attend_rows(const AttentionArgs& a, const Unit& u, const Tile& tile, const 
                               0, hd / 16);
 }
 
+// out = values over their total, a head's sink counted in.
+QUERN_FN void scale_by_total(const AttentionArgs& a, int head, float largest, float total, float* values) {
+  const int hd = a.place.head_dim;
+  float scale = 1.0F;
+  if (a.sinks != nullptr) {
+    const float next = largest < a.sinks[head] ? a.sinks[head] : largest;
+    scale = exp1(largest - next);
+    total = __builtin_fmaf(total, scale, exp1(a.sinks[head] - next));
+  }
+  const f32x16 inverse = f32x16::broadcast(scale / total);
+  for (int i = 0; i < hd; i += 16) (f32x16::load(values + i) * inverse).store(values + i);
+}
+
 void finish(const AttentionArgs& a, const Unit& u, const Tile& tile, int row) {
   const int hd = a.place.head_dim, t = row / u.n_heads, head = u.first_head + row % u.n_heads;
-  float sum = tile.sum[row], scale = 1.0F;
-  if (a.sinks != nullptr) {
-    const float new_max = tile.max[row] < a.sinks[head] ? a.sinks[head] : tile.max[row];
-    scale = exp1(tile.max[row] - new_max);
-    sum = __builtin_fmaf(tile.sum[row], scale, exp1(a.sinks[head] - new_max));
-  }
-  const f32x16 inverse = f32x16::broadcast(scale / sum);
   float* out = a.out + (static_cast<int64_t>(u.first_row + t) * a.n_heads + head) * hd;
-  for (int i = 0; i < hd; i += 16) (f32x16::load(tile.out + row * hd + i) * inverse).store(out + i);
+  __builtin_memcpy(out, tile.out + row * hd, static_cast<size_t>(hd) * sizeof(float));
+  scale_by_total(a, head, tile.max[row], tile.sum[row], out);
 }
 
 void attend(const AttentionArgs& a, const Unit& u, std::byte* scratch) {
@@ -272,6 +279,85 @@ void attention(const AttentionArgs& a, const RunContext& ctx, const Worker& w) {
   }
 }
 
+// One row, rows of one key head: the part of one page for heads [head, head + kRows).
+template <int kRows>
+void part_rows(const AttentionPartsArgs& args, const Page& page, const Seen& seen, int head, int page_index,
+               float* score) {
+  const AttentionArgs& a = args.of;
+  const int hd = a.place.head_dim, first = seen.first / 16, end = (seen.end + 15) / 16;
+  const int64_t stride = int64_t{args.max_pages} * (hd + AttentionPartsArgs::kRest);
+  float* part = args.parts + head * stride + int64_t{page_index} * (hd + AttentionPartsArgs::kRest);
+  product<kRows, Take::store>({a.q + head * hd, hd, page.keys, kPagePositions, hd, score, kPagePositions, nullptr},
+                              first, end);
+  Seen all[kRows];
+  for (int r = 0; r < kRows; ++r) all[r] = seen;
+  float sums[kRows], tops[kRows];
+  soften<kRows>(score, a, all, first, end, tops, sums);
+  product<kRows, Take::store>({score + seen.first, kPagePositions, page.values + seen.first * hd, hd,
+                               seen.end - seen.first, part, stride, nullptr},
+                              0, hd / 16);
+  for (int r = 0; r < kRows; ++r) {
+    part[r * stride + hd] = tops[r];
+    part[r * stride + hd + 1] = sums[r];
+  }
+}
+
+void attention_parts(const AttentionPartsArgs& args, const RunContext& ctx, const Worker& w) {
+  const AttentionArgs& a = args.of;
+  const int group = a.n_heads / a.place.n_kv_heads;
+  const SeenPages pages(a, ctx);
+  float* score = reinterpret_cast<float*>(w.scratch);
+  const Range r = share(int64_t{a.place.n_kv_heads} * pages.n, w);
+  for (int64_t unit = r.begin; unit < r.end; ++unit) {
+    const int kv_head = static_cast<int>(unit / pages.n), index = static_cast<int>(unit % pages.n);
+    const std::byte* memory = ctx.spans[0].pages[a.place.kind][pages.first + index];
+    const size_t head_offset = static_cast<size_t>(kv_head) * a.place.head_bytes();
+    const Page page{reinterpret_cast<const u16*>(memory + a.place.k_offset + head_offset),
+                    reinterpret_cast<const u16*>(memory + a.place.v_offset + head_offset),
+                    (pages.first + index) * kPagePositions};
+    const int last = pages.position - page.base, first = last - a.window + 1;
+    const Seen seen{a.window > 0 && first > 0 ? first : 0, last + 1 < kPagePositions ? last + 1 : kPagePositions};
+    int head = kv_head * group;
+    const int heads_end = head + group;
+    for (; head + kRowTile <= heads_end; head += kRowTile) part_rows<kRowTile>(args, page, seen, head, index, score);
+    if constexpr (kRowTile > 3) {
+      for (; head + 4 <= heads_end; head += 4) part_rows<4>(args, page, seen, head, index, score);
+      for (; head + 3 <= heads_end; head += 3) part_rows<3>(args, page, seen, head, index, score);
+    }
+    for (; head < heads_end; ++head) part_rows<1>(args, page, seen, head, index, score);
+  }
+}
+
+void attention_merge(const AttentionMergeArgs& args, const RunContext& ctx, const Worker& w) {
+  const AttentionArgs& a = args.of;
+  const Range r = rows_of(ctx.n_rows, w);
+  if (r.begin >= r.end) return;
+  const int hd = a.place.head_dim;
+  const SeenPages pages(a, ctx);
+  for (int head = 0; head < a.n_heads; ++head) {
+    const float* part = args.parts + int64_t{head} * args.max_pages * (hd + AttentionPartsArgs::kRest);
+    float* out = a.out + head * hd;
+    float largest = kNoScore, total = 0;
+    for (int page = 0; page < pages.n; ++page, part += hd + AttentionPartsArgs::kRest) {
+      const float top = part[hd], next = largest < top ? top : largest;
+      alignas(16) const float differences[4] = {largest - next, top - next, 0, 0};
+      const lat<f32, 4> worth = exp(lat<f32, 4>::load(differences));
+      const float keep = worth.lane(0), take = worth.lane(1);
+      total = __builtin_fmaf(part[hd + 1], take, total * keep);
+      for (int i = 0; i < hd; i += 16) {
+        const f32x16 before = page == 0 ? f32x16::zero() : f32x16::load(out + i);
+        fma(f32x16::load(part + i), f32x16::broadcast(take), before * f32x16::broadcast(keep)).store(out + i);
+      }
+      largest = next;
+    }
+    scale_by_total(a, head, largest, total, out);
+  }
+}
+
+size_t score_bytes(const Shape&) {
+  return sizeof(float) * kRowTile * kPagePositions;
+}
+
 // Sixteen numbers as f16, clamped to its range so that no stored value is infinite.
 QUERN_FN void store_clamped(const f32x16& x, u16* out) {
   const f32x16 limit = f32x16::broadcast(65504.0F);
@@ -326,6 +412,19 @@ constexpr Kernel kRows[] = {
      &Erased<&attention>::call,
      &fits,
      &scratch_bytes},
+    {{Op::attention_parts},
+     own_isa(),
+     own_priority(),
+     QUERN_NAME("attention_parts_f16"),
+     &Erased<&attention_parts>::call,
+     &fits,
+     &score_bytes},
+    {{Op::attention_merge},
+     own_isa(),
+     own_priority(),
+     QUERN_NAME("attention_merge"),
+     &Erased<&attention_merge>::call,
+     &whole_vectors},
 };
 
 }  // namespace

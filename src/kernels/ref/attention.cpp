@@ -28,6 +28,15 @@ struct Running {
   std::vector<float> out;  // [head_dim]
 };
 
+// A chunk's largest score, sum of numerators and sums of values join what came before.
+void merge(float chunk_max, float chunk_sum, const float* values /*[head_dim]*/, Running* state) {
+  const float new_max = state->max < chunk_max ? chunk_max : state->max;
+  const float keep = exp_f32(state->max - new_max), take = exp_f32(chunk_max - new_max);
+  state->sum = std::fmaf(chunk_sum, take, state->sum * keep);
+  for (size_t i = 0; i < state->out.size(); ++i) state->out[i] = std::fmaf(values[i], take, state->out[i] * keep);
+  state->max = new_max;
+}
+
 // Attention of one query to one chunk, merged into `state`.
 void attend_chunk(const AttentionArgs& a, const float* q, std::byte* page, int kv_head, int first_visible,
                   int end_visible, Running* state) {
@@ -50,16 +59,23 @@ void attend_chunk(const AttentionArgs& a, const float* q, std::byte* page, int k
     score[j] = exp_f32(score[j] - chunk_max);
     partial[j % 16] = partial[j % 16] + score[j];
   }
-  const float chunk_sum = fold_partials(partial);
-  const float new_max = state->max < chunk_max ? chunk_max : state->max;
-  const float keep = exp_f32(state->max - new_max), take = exp_f32(chunk_max - new_max);
-  state->sum = std::fmaf(chunk_sum, take, state->sum * keep);
+  std::vector<float> sums(static_cast<size_t>(hd), 0.0F);
   for (int i = 0; i < hd; ++i) {
-    float sum = 0;
+    float& sum = sums[static_cast<size_t>(i)];
     for (int j = 0; j < kPagePositions; ++j) sum = std::fmaf(score[j], format::f16_to_f32(values[j * hd + i]), sum);
-    state->out[static_cast<size_t>(i)] = std::fmaf(sum, take, state->out[static_cast<size_t>(i)] * keep);
   }
-  state->max = new_max;
+  merge(chunk_max, fold_partials(partial), sums.data(), state);
+}
+
+void finish(const AttentionArgs& a, int head, const Running& state, float* out /*[head_dim]*/) {
+  float sum = state.sum, scale = 1.0F;
+  if (a.sinks != nullptr) {
+    const float new_max = state.max < a.sinks[head] ? a.sinks[head] : state.max;
+    scale = exp_f32(state.max - new_max);
+    sum = std::fmaf(state.sum, scale, exp_f32(a.sinks[head] - new_max));
+  }
+  const float inverse = scale / sum;
+  for (size_t i = 0; i < state.out.size(); ++i) out[i] = state.out[i] * inverse;
 }
 
 }  // namespace
@@ -106,16 +122,54 @@ void attention(const AttentionArgs& a, const RunContext& ctx, const Worker& w) {
         const int base = chunk * kPagePositions;
         attend_chunk(a, q, span.pages[a.place.kind][chunk], head / group, first - base, position + 1 - base, &state);
       }
-      float sum = state.sum, scale = 1.0F;
-      if (a.sinks != nullptr) {
-        const float new_max = state.max < a.sinks[head] ? a.sinks[head] : state.max;
-        scale = exp_f32(state.max - new_max);
-        sum = std::fmaf(state.sum, scale, exp_f32(a.sinks[head] - new_max));
-      }
-      const float inverse = scale / sum;
-      float* out = a.out + static_cast<size_t>(unit) * static_cast<size_t>(hd);
-      for (int i = 0; i < hd; ++i) out[i] = state.out[static_cast<size_t>(i)] * inverse;
+      finish(a, head, state, a.out + static_cast<size_t>(unit) * static_cast<size_t>(hd));
     }
+  }
+}
+
+namespace {
+
+// Where a head's part of a page is.
+size_t part_at(const AttentionArgs& a, int max_pages, int head, int page) {
+  return static_cast<size_t>((int64_t{head} * max_pages + page) * (a.place.head_dim + AttentionPartsArgs::kRest));
+}
+
+}  // namespace
+
+void attention_parts(const AttentionPartsArgs& args, const RunContext& ctx, const Worker& w) {
+  const AttentionArgs& a = args.of;
+  const int hd = a.place.head_dim, group = a.n_heads / a.place.n_kv_heads;
+  const SeenPages seen(a, ctx);
+  const Range r = share(int64_t{a.n_heads} * seen.n, w);
+  for (int64_t unit = r.begin; unit < r.end; ++unit) {
+    const int head = static_cast<int>(unit / seen.n), page = static_cast<int>(unit % seen.n);
+    const int base = (seen.first + page) * kPagePositions;
+    Running state;
+    state.out.assign(static_cast<size_t>(hd), 0.0F);
+    attend_chunk(a, a.q + static_cast<size_t>(head) * static_cast<size_t>(hd),
+                 ctx.spans[0].pages[a.place.kind][seen.first + page], head / group,
+                 a.window > 0 ? seen.position - a.window + 1 - base : 0, seen.position + 1 - base, &state);
+    float* part = args.parts + part_at(a, args.max_pages, head, page);
+    std::copy(state.out.begin(), state.out.end(), part);
+    part[hd] = state.max;
+    part[hd + 1] = state.sum;
+  }
+}
+
+void attention_merge(const AttentionMergeArgs& args, const RunContext& ctx, const Worker& w) {
+  const AttentionArgs& a = args.of;
+  const Range r = rows_of(ctx.n_rows, w);
+  if (r.begin >= r.end) return;
+  const int hd = a.place.head_dim;
+  const SeenPages seen(a, ctx);
+  for (int head = 0; head < a.n_heads; ++head) {
+    Running state;
+    state.out.assign(static_cast<size_t>(hd), 0.0F);
+    for (int page = 0; page < seen.n; ++page) {
+      const float* part = args.parts + part_at(a, args.max_pages, head, page);
+      merge(part[hd], part[hd + 1], part, &state);
+    }
+    finish(a, head, state, a.out + static_cast<size_t>(head) * static_cast<size_t>(hd));
   }
 }
 

@@ -24,6 +24,8 @@ void head_norm(const HeadNormArgs&, const RunContext&, const Worker&);
 void rope(const RopeArgs&, const RunContext&, const Worker&);
 void kv_store(const KvStoreArgs&, const RunContext&, const Worker&);
 void attention(const AttentionArgs&, const RunContext&, const Worker&);
+void attention_parts(const AttentionPartsArgs&, const RunContext&, const Worker&);
+void attention_merge(const AttentionMergeArgs&, const RunContext&, const Worker&);
 void act_mul(const ActMulArgs&, const RunContext&, const Worker&);
 void softcap(const SoftcapArgs&, const RunContext&, const Worker&);
 void repack_x16(const RepackArgs&, const RunContext&, const Worker&);

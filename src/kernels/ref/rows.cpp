@@ -17,6 +17,8 @@ std::vector<Kernel> make_rows() {
       any(Op::rope, "ref.rope", &Erased<&rope>::call),
       any(Op::kv_store, "ref.kv_store", &Erased<&kv_store>::call),
       any(Op::attention, "ref.attention", &Erased<&attention>::call),
+      any(Op::attention_parts, "ref.attention_parts", &Erased<&attention_parts>::call),
+      any(Op::attention_merge, "ref.attention_merge", &Erased<&attention_merge>::call),
       any(Op::act_mul, "ref.act_mul", &Erased<&act_mul>::call),
       any(Op::softcap, "ref.softcap", &Erased<&softcap>::call),
   };
