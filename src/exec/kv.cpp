@@ -6,17 +6,26 @@ namespace quern::exec {
 
 using kernels::kPagePositions;
 
+namespace {
+
+// Slabs stay below this: more pages would be taken at once than a short conversation ever needs.
+constexpr size_t kMostSlabBytes = size_t{32} << 20;
+
+}  // namespace
+
 Result<std::byte*> KvPool::take(size_t kind) {
   auto& free = free_[kind];
-  if (!free.empty()) {
-    std::byte* page = free.back();
-    free.pop_back();
-    return page;
+  if (free.empty()) {
+    const size_t bytes = layout_.kinds[kind].page_bytes,
+                 n = std::max<size_t>(1, std::min(slab_pages_[kind], kMostSlabBytes / bytes));
+    QUERN_TRY(Buffer slab, Buffer::allocate(n * bytes, "keys and values"));
+    for (size_t i = n; i > 0; --i) free.push_back(slab.data() + (i - 1) * bytes);
+    slabs_.push_back(std::move(slab));
+    slab_pages_[kind] = 2 * n;
   }
-  const size_t bytes = layout_.kinds[kind].page_bytes;
-  QUERN_TRY(Buffer buffer, Buffer::allocate(bytes, "keys and values"));
-  pages_.push_back(std::move(buffer));
-  return pages_.back().data();
+  std::byte* page = free.back();
+  free.pop_back();
+  return page;
 }
 
 KvTable::KvTable(KvPool& pool) : pool_(pool), tables_(pool.layout().kinds.size()), heads_(tables_.size(), nullptr) {}

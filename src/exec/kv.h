@@ -10,18 +10,21 @@
 
 namespace quern::exec {
 
-// Hands out pages, with whatever is in them, and takes them back. Not thread-safe: the engine's one running thread owns it.
+// Hands out pages, with whatever is in them, and takes them back. Not thread-safe: the engine's one running thread owns
+// it.
 class KvPool {
  public:
-  explicit KvPool(const plan::KvLayout& layout) : layout_(layout), free_(layout.kinds.size()) {}
+  explicit KvPool(const plan::KvLayout& layout)
+      : layout_(layout), free_(layout.kinds.size()), slab_pages_(layout.kinds.size(), 1) {}
   Result<std::byte*> take(size_t kind);
   void give_back(size_t kind, std::byte* page) { free_[kind].push_back(page); }
   const plan::KvLayout& layout() const { return layout_; }
 
  private:
   const plan::KvLayout& layout_;
-  std::vector<Buffer> pages_;
+  std::vector<Buffer> slabs_;  // of 1, 2, 4, … pages: attention walks all pages of a sequence, in huge pages if it can
   std::vector<std::vector<std::byte*>> free_;
+  std::vector<size_t> slab_pages_;  // [kind] how many pages the next slab has
 };
 
 // The pages of one sequence.

@@ -302,6 +302,24 @@ void part_rows(const AttentionPartsArgs& args, const Page& page, const Seen& see
   }
 }
 
+// Keys and values of a unit: pages of one key head after another.
+QUERN_FN Page page_of(const AttentionArgs& a, const RunContext& ctx, const SeenPages& pages, int64_t unit) {
+  const int kv_head = static_cast<int>(unit / pages.n), number = pages.first + static_cast<int>(unit % pages.n);
+  const std::byte* memory = ctx.spans[0].pages[a.place.kind][number];
+  const size_t head_offset = static_cast<size_t>(kv_head) * a.place.head_bytes();
+  return {reinterpret_cast<const u16*>(memory + a.place.k_offset + head_offset),
+          reinterpret_cast<const u16*>(memory + a.place.v_offset + head_offset), number * kPagePositions};
+}
+
+// Asks for a whole page; what is begun and not full is small and was written a moment ago.
+QUERN_FN void prefetch_page(const Page& page, const KvPlace& place, int position) {
+  if (page.base + kPagePositions > position + 1) return;
+  for (size_t i = 0; i < place.head_bytes() / sizeof(u16); i += 32) {
+    prefetch(page.keys + i);
+    prefetch(page.values + i);
+  }
+}
+
 void attention_parts(const AttentionPartsArgs& args, const RunContext& ctx, const Worker& w) {
   const AttentionArgs& a = args.of;
   const int group = a.n_heads / a.place.n_kv_heads;
@@ -309,15 +327,12 @@ void attention_parts(const AttentionPartsArgs& args, const RunContext& ctx, cons
   float* score = reinterpret_cast<float*>(w.scratch);
   const Range r = share(int64_t{a.place.n_kv_heads} * pages.n, w);
   for (int64_t unit = r.begin; unit < r.end; ++unit) {
-    const int kv_head = static_cast<int>(unit / pages.n), index = static_cast<int>(unit % pages.n);
-    const std::byte* memory = ctx.spans[0].pages[a.place.kind][pages.first + index];
-    const size_t head_offset = static_cast<size_t>(kv_head) * a.place.head_bytes();
-    const Page page{reinterpret_cast<const u16*>(memory + a.place.k_offset + head_offset),
-                    reinterpret_cast<const u16*>(memory + a.place.v_offset + head_offset),
-                    (pages.first + index) * kPagePositions};
+    const int index = static_cast<int>(unit % pages.n);
+    const Page page = page_of(a, ctx, pages, unit);
+    if (unit + 1 < r.end) prefetch_page(page_of(a, ctx, pages, unit + 1), a.place, pages.position);
     const int last = pages.position - page.base, first = last - a.window + 1;
     const Seen seen{a.window > 0 && first > 0 ? first : 0, last + 1 < kPagePositions ? last + 1 : kPagePositions};
-    int head = kv_head * group;
+    int head = static_cast<int>(unit / pages.n) * group;
     const int heads_end = head + group;
     for (; head + kRowTile <= heads_end; head += kRowTile) part_rows<kRowTile>(args, page, seen, head, index, score);
     if constexpr (kRowTile > 3) {
