@@ -1,6 +1,6 @@
 // Runs a plan's steps on a team: every thread walks the steps, a barrier after each. With many rows, threads take units
-// of work as they become free; with few, each has its fixed share, which costs no traffic between cores. Nothing is allocated, no clock or
-// environment is read, except that run_timed reads a clock.
+// of work as they become free; with few, each has its fixed share, which costs no traffic between cores. Nothing is
+// allocated, no clock or environment is read, except that run_timed reads a clock.
 #pragma once
 
 #include <cstdint>
