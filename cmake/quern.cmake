@@ -65,3 +65,11 @@ function(quern_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT 900
     ENVIRONMENT "QUERN_SOURCE_DIR=${CMAKE_SOURCE_DIR};QUERN_TEST_DATA=${CMAKE_SOURCE_DIR}/build/testdata")
 endfunction()
+
+# The Python of the tests: the one that ./test prepares, else the machine's. Not cached: .venv may come later.
+if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
+  set(QUERN_TEST_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
+else()
+  find_program(QUERN_SYSTEM_PYTHON NAMES python3 REQUIRED)
+  set(QUERN_TEST_PYTHON ${QUERN_SYSTEM_PYTHON})
+endif()
