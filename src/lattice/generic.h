@@ -183,6 +183,10 @@ QUERN_FN vec<i32, N> p_idot4_small(vec<i32, N> acc, vec<A, 4 * N> a, vec<i8, 4 *
   return p_idot4<A, N>(acc, a, b);
 }
 template <int N>
+QUERN_FN vec<i32, N> p_idot4_narrow(vec<i32, N> acc, vec<u8, 4 * N> a, vec<i8, 4 * N> b) {
+  return p_idot4<u8, N>(acc, a, b);
+}
+template <int N>
 QUERN_FN vec<i32, N> p_idot2(vec<i32, N> acc, vec<i16, 2 * N> a, vec<i16, 2 * N> b) {
   for (int i = 0; i < N; ++i) {
     const u32 even = static_cast<u32>(i32{a[2 * i]} * i32{b[2 * i]});

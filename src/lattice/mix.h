@@ -24,6 +24,15 @@ QUERN_FN lattice<i32, N> idot4_small(lattice<i32, N> acc, lattice<A, 4 * N> a, l
     return lattice<i32, N>(idot4_small(acc.lo, a.lo, b.lo), idot4_small(acc.hi, a.hi, b.hi));
   }
 }
+// As idot4 of u8 a, exact and cheaper on some tiers, where the caller knows that every b is within -64 and 64.
+template <int N>
+QUERN_FN lattice<i32, N> idot4_narrow(lattice<i32, N> acc, lattice<u8, 4 * N> a, lattice<i8, 4 * N> b) {
+  if constexpr (kNative<i32, N>) {
+    return lattice<i32, N>(p_idot4_narrow<N>(acc.v, a.v, b.v));
+  } else {
+    return lattice<i32, N>(idot4_narrow(acc.lo, a.lo, b.lo), idot4_narrow(acc.hi, a.hi, b.hi));
+  }
+}
 // acc[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1]; the i32 sum wraps.
 template <int N>
 QUERN_FN lattice<i32, N> idot2(lattice<i32, N> acc, lattice<i16, 2 * N> a, lattice<i16, 2 * N> b) {

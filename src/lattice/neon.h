@@ -172,6 +172,10 @@ QUERN_FN vec<i32, N> p_idot4_small(vec<i32, N> acc, vec<A, 4 * N> a, vec<i8, 4 *
   return (vec<i32, N>)vdotq_s32((int32x4_t)acc, (int8x16_t)a, (int8x16_t)b);
 }
 template <int N>
+QUERN_FN vec<i32, N> p_idot4_narrow(vec<i32, N> acc, vec<u8, 4 * N> a, vec<i8, 4 * N> b) {
+  return p_idot4<u8, N>(acc, a, b);
+}
+template <int N>
 QUERN_FN vec<i32, N> p_idot2(vec<i32, N> acc, vec<i16, 2 * N> a, vec<i16, 2 * N> b) {
   const int32x4_t lo = vmull_s16(vget_low_s16((int16x8_t)a), vget_low_s16((int16x8_t)b));
   const int32x4_t hi = vmull_high_s16((int16x8_t)a, (int16x8_t)b);

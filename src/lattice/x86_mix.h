@@ -234,6 +234,11 @@ QUERN_FN vec<i32, N> p_idot4_small(vec<i32, N> acc, vec<A, 4 * N> a, vec<i8, 4 *
     return x86_add<N>(acc, x86_madd<N>(x86_maddubs<4 * N>(size, turned), p_splat<i16, 2 * N>(1)));
   }
 }
+// Pairs stay within 2 * 255 * 64 = 32640.
+template <int N>
+QUERN_FN vec<i32, N> p_idot4_narrow(vec<i32, N> acc, vec<u8, 4 * N> a, vec<i8, 4 * N> b) {
+  return p_idot4_small<u8, N>(acc, a, b);
+}
 template <int N>
 QUERN_FN vec<i32, N> p_idot2(vec<i32, N> acc, vec<i16, 2 * N> a, vec<i16, 2 * N> b) {
   using R = vec<i32, N>;

@@ -4,7 +4,7 @@
 namespace quern::lattice::QUERN_ISA {
 namespace {
 
-// idot4_small of any u8 with bytes within -64 and 64, in groups of four equal products.
+// idot4_narrow of any u8 with bytes within -64 and 64, in groups of four equal products.
 template <int N>
 void check_dot4_narrow(Report& report) {
   for (int x = 0; x < 256; ++x) {
@@ -16,8 +16,8 @@ void check_dot4_narrow(Report& report) {
       for (int i = 0; i < N; ++i) want[i] = 4 * x * y;
       const auto va = lattice<u8, 4 * N>::load(a);
       const auto vb = lattice<i8, 4 * N>::load(b);
-      idot4_small(lattice<i32, N>::zero(), va, vb).store(got);
-      compare(report, "idot4_small, b narrow", Name<u8, 4 * N>().text, Kind::integer, 4, got, want, N);
+      idot4_narrow(lattice<i32, N>::zero(), va, vb).store(got);
+      compare(report, "idot4_narrow", Name<u8, 4 * N>().text, Kind::integer, 4, got, want, N);
     }
   }
 }

@@ -76,8 +76,6 @@ QUERN_FN void product(const Factors& f, int first, int end) {
   for (; at < end; ++at) multiply<kRows, 1, kTake>(f, at);
 }
 
-constexpr int kScoreVecs = kPagePositions / 16;
-
 // The memory of a unit: its queries and sums, and one row tile's scores.
 struct Tile {
   float *q, *out, *max, *sum, *score;

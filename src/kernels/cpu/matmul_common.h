@@ -200,7 +200,7 @@ struct TileDot {
     if constexpr (kWide) {
       return idot4(acc, x, w);
     } else if constexpr (kOffset) {
-      return idot4_small(acc, x, w);
+      return idot4_narrow(acc, x, w);
     } else {
       return idot4_small(acc, w, x);
     }
