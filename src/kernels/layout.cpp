@@ -34,7 +34,7 @@ size_t panel_bytes(format::Format format, int64_t n_cols) {
 }
 
 size_t x16_bytes(format::Format format, int64_t n_rows, int64_t n_cols) {
-  return panel_bytes(format, n_cols) * static_cast<size_t>((n_rows + kPanelRows - 1) / kPanelRows);
+  return panel_bytes(format, n_cols) * static_cast<size_t>(panel_count(n_rows));
 }
 
 size_t plane_offset(format::Format format, int64_t n_cols, int field) {

@@ -15,6 +15,10 @@
 namespace quern::kernels {
 
 inline constexpr int64_t kPanelRows = 16;
+// Panels of a matrix: whole groups of rows, the last one padded.
+inline int64_t panel_count(int64_t n_rows) {
+  return (n_rows + kPanelRows - 1) / kPanelRows;
+}
 
 struct Field {
   int offset = 0;   // in the disk block

@@ -201,7 +201,7 @@ void link_reads(Plan& plan) {
   }
   for (size_t i = 0; i < calls.size(); ++i) {
     const auto& next = std::get<kernels::MatmulArgs>(calls[(i + 1) % calls.size()]->args);
-    const kernels::NextRead read{next.w, (next.n_out + kernels::kPanelRows - 1) / kernels::kPanelRows,
+    const kernels::NextRead read{next.w, kernels::panel_count(next.n_out),
                                  kernels::panel_bytes(next.format, next.n_in)};
     std::get<kernels::MatmulArgs>(calls[i]->args).next = read;
     for (kernels::OpArgs& other : calls[i]->others) std::get<kernels::MatmulArgs>(other).next = read;

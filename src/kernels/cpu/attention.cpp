@@ -165,6 +165,12 @@ struct Page {
   int base;           // its first position
 };
 
+QUERN_FN Page page_at(const KvPlace& place, const Span& span, int number, int kv_head) {
+  const std::byte* memory = span.pages[place.kind][number] + static_cast<size_t>(kv_head) * place.head_bytes();
+  return {reinterpret_cast<const u16*>(memory + place.k_offset), reinterpret_cast<const u16*>(memory + place.v_offset),
+          number * kPagePositions};
+}
+
 // Rows [row, row + kRows) of a unit meet a page.
 template <int kRows>
 void attend_rows(const AttentionArgs& a, const Unit& u, const Tile& tile, const Page& page, int row) {
@@ -231,12 +237,8 @@ void attend(const AttentionArgs& a, const Unit& u, std::byte* scratch) {
   for (int r = 0; r < n_rows; ++r) tile.max[r] = kNoScore, tile.sum[r] = 0;
   const int last_position = u.first_position + u.n_tokens - 1;
   const int first_seen = a.window > 0 && u.first_position - a.window + 1 > 0 ? u.first_position - a.window + 1 : 0;
-  const size_t k_offset = a.place.k_offset + static_cast<size_t>(kv_head) * a.place.head_bytes();
-  const size_t v_offset = a.place.v_offset + static_cast<size_t>(kv_head) * a.place.head_bytes();
   for (int chunk = first_seen / kPagePositions; chunk <= last_position / kPagePositions; ++chunk) {
-    const std::byte* memory = u.span->pages[a.place.kind][chunk];
-    const Page page{reinterpret_cast<const u16*>(memory + k_offset), reinterpret_cast<const u16*>(memory + v_offset),
-                    chunk * kPagePositions};
+    const Page page = page_at(a.place, *u.span, chunk, kv_head);
     int row = 0;
     for (; row + kRowTile <= n_rows; row += kRowTile) attend_rows<kRowTile>(a, u, tile, page, row);
     if constexpr (kRowTile > 3) {
@@ -302,11 +304,8 @@ void part_rows(const AttentionPartsArgs& args, const Page& page, const Seen& see
 
 // Keys and values of a unit: pages of one key head after another.
 QUERN_FN Page page_of(const AttentionArgs& a, const RunContext& ctx, const SeenPages& pages, int64_t unit) {
-  const int kv_head = static_cast<int>(unit / pages.n), number = pages.first + static_cast<int>(unit % pages.n);
-  const std::byte* memory = ctx.spans[0].pages[a.place.kind][number];
-  const size_t head_offset = static_cast<size_t>(kv_head) * a.place.head_bytes();
-  return {reinterpret_cast<const u16*>(memory + a.place.k_offset + head_offset),
-          reinterpret_cast<const u16*>(memory + a.place.v_offset + head_offset), number * kPagePositions};
+  return page_at(a.place, ctx.spans[0], pages.first + static_cast<int>(unit % pages.n),
+                 static_cast<int>(unit / pages.n));
 }
 
 // Asks for a whole page; what is begun and not full is small and was written a moment ago.

@@ -1,7 +1,8 @@
 // Formats with blocks of 32 weights, as matmul kernels see them: 8 vectors of 16 rows x 4 codes per block, a scale per
 // row, and maybe a minimum. One struct per format:
-//   kFormat, Block (on disk), kMin (has a minimum), kBias (codes are stored plus this), Code (u8 or i8), kSmall (codes
-//   fit idot4_small) Planes(panel, n_blocks): where the fields lie; codes(b, out), scale(b), minimum(b).
+//   kFormat, Block (on disk), kMin (has a minimum), kBias (codes are stored plus this), Code (u8 or i8),
+//   kSmall (codes fit idot4_small)
+//   Planes(panel, n_blocks): where the fields lie; codes(b, out), scale(b), minimum(b).
 #pragma once
 
 #include "format/blocks.h"

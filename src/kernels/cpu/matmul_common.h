@@ -97,10 +97,6 @@ QUERN_FN void prefetch_residual(const MatmulArgs& a, int64_t first_panel, int64_
   }
 }
 
-inline int64_t panel_count(const MatmulArgs& a) {
-  return (a.n_out + kPanelRows - 1) / kPanelRows;
-}
-
 // Work of a prefill matmul: groups of kTilePanels panels, times splits of the row tiles when there are too few groups.
 struct TileGrid {
   int64_t n_groups, n_splits, tiles_per_split;

@@ -17,7 +17,7 @@ void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const PlaneOffsets<F> offsets(a.n_in);
   const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
   const int64_t n_blocks = a.n_in / Core::kBlock, n_rows = row_count(ctx, a.rows) * rows.n_planes;
-  const Range r = share(panel_count(a), w);
+  const Range r = share(panel_count(a.n_out), w);
   const Ahead ahead(a, a.w + static_cast<size_t>(r.end) * panel_size, w);
   for (int64_t p = r.begin; p < r.end; ++p) {
     const F f(a.w + static_cast<size_t>(p) * panel_size, offsets.at);
@@ -39,7 +39,7 @@ void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const XTiles x(a);
   const PlaneOffsets<F> offsets(a.n_in);
   const size_t panel_size = panel_bytes(F::kFormat, a.n_in);
-  const int64_t n_blocks = a.n_in / Core::kBlock, n_panels = panel_count(a),
+  const int64_t n_blocks = a.n_in / Core::kBlock, n_panels = panel_count(a.n_out),
                 n_tiles = (n_rows + kTileRows - 1) / kTileRows;
   const TileGrid grid(n_panels, n_tiles, w.n_threads);
   const typename Core::Unpacked u(w.scratch, n_blocks);

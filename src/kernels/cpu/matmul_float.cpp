@@ -59,7 +59,7 @@ QUERN_FN void panels(const MatmulArgs& a, int64_t first_panel, int64_t begin, in
 
 template <Format kF>
 void matmul(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
-  const int64_t n_rows = row_count(ctx, a.rows), n_panels = panel_count(a);
+  const int64_t n_rows = row_count(ctx, a.rows), n_panels = panel_count(a.n_out);
   const TileGrid grid(n_panels, n_rows, w.n_threads);
   for_each_unit(
       grid, w, n_rows, [&](int64_t first_panel, bool, int64_t begin, int64_t end) __attribute__((always_inline)) {

@@ -119,7 +119,7 @@ void repack_x16(const RepackArgs& a, const RunContext&, const Worker& w) {
   const int64_t n_blocks = a.n_cols / info.block_weights;
   const size_t row_bytes = format::row_bytes(a.format, static_cast<size_t>(a.n_cols));
   const size_t panel = panel_bytes(a.format, a.n_cols);
-  const Range r = share((a.n_rows + kPanelRows - 1) / kPanelRows, w);
+  const Range r = share(panel_count(a.n_rows), w);
   for (int64_t p = r.begin; p < r.end; ++p) {
     std::byte* out = a.out + static_cast<size_t>(p) * panel;
     std::memset(out, 0, panel);
