@@ -170,9 +170,12 @@ QUERN_FN void quantize_values(const float* x, int n, Quantized<kBlock>& out) {
 // x - d * q: what rounding left over.
 template <int kBlock>
 QUERN_FN void leave_rest(const float* x, int n, const Quantized<kBlock>& q, float* rest) {
-  for (int i = 0; i < n; i += 16) {
-    const f32x16 codes = to_f32(widen<i32>(lat<i8, 16>::load(q.codes + i)));
-    fma(f32x16::broadcast(-q.d[i / kBlock]), codes, f32x16::load(x + i)).store(rest + i);
+  for (int b = 0; b < n / kBlock; ++b) {
+    const f32x16 minus_d = f32x16::broadcast(-q.d[b]);
+    for (int i = b * kBlock; i < (b + 1) * kBlock; i += 16) {
+      const f32x16 codes = to_f32(widen<i32>(lat<i8, 16>::load(q.codes + i)));
+      fma(minus_d, codes, f32x16::load(x + i)).store(rest + i);
+    }
   }
 }
 
@@ -277,13 +280,13 @@ void quantize(const QuantizeArgs& a, const RunContext& ctx, const Worker& w) {
   const int n_planes = format::plane_count(a.format);
   const int64_t n_rows = row_count(ctx, a.rows);
   const Range r = rows_of(n_rows, w);
+  Quantized<kBlock> q{};
   for (int64_t row = r.begin; row < r.end; ++row) {
     for (int at = 0; at < a.n; at += kValues) {
       const int n = a.n - at < kValues ? a.n - at : kValues;
       const float* source = a.in + row * a.n + at;
       float rest[kValues];
       for (int p = 0; p < n_planes; ++p) {
-        Quantized<kBlock> q;
         quantize_values(source, n, q);
         form.put(row, p, at, n, q);
         if (p + 1 < n_planes) leave_rest(source, n, q, rest);
