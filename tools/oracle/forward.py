@@ -8,6 +8,7 @@ to oracle.py.
 import numpy as np
 
 import moe
+from nonlinear import gelu_tanh, silu, softcap
 
 QUERY_BLOCK = 256  # rows of attention scores held at once
 
@@ -16,14 +17,6 @@ def rms_norm(x, weight, eps):
     """x: [..., n]; weight: [n]. The mean of squares is taken in double."""
     mean = np.mean(np.square(x, dtype=np.float64), axis=-1, keepdims=True)
     return (x * (1.0 / np.sqrt(mean + eps)).astype(x.dtype)) * weight
-
-
-def gelu_tanh(x):
-    return x * (0.5 * (1 + np.tanh(x.dtype.type(0.7978845608028654) * (x + x.dtype.type(0.044715) * x * x * x))))
-
-
-def softcap(x, cap):
-    return np.tanh(x / x.dtype.type(cap)) * x.dtype.type(cap) if cap else x
 
 
 def yarn_ramp(yarn, base, n_rot):
@@ -102,9 +95,10 @@ def attend(spec, q, k, v, local, sinks):
 class Layer:
     """The dequantized weights of one block; optional ones are None."""
 
-    def __init__(self, f, i, dtype):
+    def __init__(self, f, i, dtype, trace=None):
         self.f, self.prefix, self.dtype = f, f"blk.{i}.", dtype
         self.cache = {}
+        self.trace = trace  # where given, routers append (router input, function that gives the choice for an input)
 
     def get(self, name):
         if name not in self.cache:
@@ -162,7 +156,7 @@ def feed_forward(spec, layer, x):
         gate = layer.linear("ffn_gate", x)
     else:  # one fused matrix: the gate's rows come first
         gate, up = np.split(up, 2, axis=1)
-    return layer.linear("ffn_down", (gelu_tanh(gate) if spec.gelu else moe.silu(gate)) * up)
+    return layer.linear("ffn_down", (gelu_tanh(gate) if spec.gelu else silu(gate)) * up)
 
 
 def block(spec, layer, h, i, spans, tables):
@@ -179,7 +173,7 @@ def block(spec, layer, h, i, spans, tables):
         h[span] += after("post_ffw_norm", y)
 
 
-def hidden_states(f, spec, ids, window_len, dtype=np.float32, progress=None):
+def hidden_states(f, spec, ids, window_len, dtype=np.float32, progress=None, trace=None):
     """ids: int [n] -> [n, dim], final norm applied. Every window_len tokens start anew from position 0."""
     ids = np.asarray(ids)
     if ids.min() < 0 or ids.max() >= spec.vocab:
@@ -189,7 +183,7 @@ def hidden_states(f, spec, ids, window_len, dtype=np.float32, progress=None):
     longest = min(window_len, len(ids))
     tables = [rope_tables(spec, rope, longest, dtype) for rope in (spec.rope, spec.rope_local)]  # [local]
     for i in range(spec.n_layers):
-        block(spec, Layer(f, i, dtype), h, i, spans, tables)
+        block(spec, Layer(f, i, dtype, trace), h, i, spans, tables)
         if progress:
             progress(i + 1, spec.n_layers)
     return rms_norm(h, f.tensor("output_norm.weight").astype(dtype), spec.eps)

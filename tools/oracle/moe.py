@@ -6,21 +6,7 @@ An expert's weights are dequantized while its rows are computed, and then droppe
 """
 import numpy as np
 
-
-def silu(x):
-    # exp of a large negative x overflows to inf and the quotient is then the right 0
-    with np.errstate(over="ignore"):
-        return x / (1 + np.exp(-x))
-
-
-def sigmoid(x):
-    with np.errstate(over="ignore"):
-        return 1 / (1 + np.exp(-x))
-
-
-def softmax(x):
-    p = np.exp(x - x.max(axis=1, keepdims=True))
-    return p / p.sum(axis=1, keepdims=True)
+from nonlinear import gelu_tanh, sigmoid, silu, softmax
 
 
 def best(x, k):
@@ -52,10 +38,10 @@ def route(e, logits, bias):
     return chosen, weights * e.scale
 
 
-def activate(e, gate, up):
-    if not e.swiglu:
-        return silu(gate) * up
-    alpha, limit = e.swiglu
+def activate(spec, gate, up):
+    if not spec.experts.swiglu:
+        return (gelu_tanh(gate) if spec.gelu else silu(gate)) * up
+    alpha, limit = spec.experts.swiglu
     gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
     return gate * sigmoid(alpha * gate) * (up + 1)
 
@@ -66,11 +52,13 @@ def one_expert(spec, layer, number, x):
         weight, bias = layer.expert(name, number)
         y = x @ weight.T
         return y if bias is None else y + bias
-    return linear("ffn_down_exps", activate(spec.experts, linear("ffn_gate_exps", x), linear("ffn_up_exps", x)))
+    return linear("ffn_down_exps", activate(spec, linear("ffn_gate_exps", x), linear("ffn_up_exps", x)))
 
 
-def shared_expert(layer, x):
-    y = layer.linear("ffn_down_shexp", silu(layer.linear("ffn_gate_shexp", x)) * layer.linear("ffn_up_shexp", x))
+def shared_expert(spec, layer, x):
+    gate = layer.linear("ffn_gate_shexp", x)
+    gate = gelu_tanh(gate) if spec.gelu else silu(gate)
+    y = layer.linear("ffn_down_shexp", gate * layer.linear("ffn_up_shexp", x))
     gate = layer.get("ffn_gate_inp_shexp.weight")
     return y if gate is None else y * sigmoid(x @ gate.reshape(-1, 1))
 
@@ -87,6 +75,8 @@ def feed_forward(spec, layer, x):
     """x: [n, dim], normed -> [n, dim]"""
     e = spec.experts
     chosen, weights = routing(spec, layer, x)
+    if layer.trace is not None:
+        layer.trace.append((x, lambda y: routing(spec, layer, y)[0]))
     parts = np.zeros((len(x), e.used, x.shape[1]), x.dtype)  # by slot, so that slots are summed in their order
     for number in np.unique(chosen):
         rows, slots = np.nonzero(chosen == number)
@@ -97,5 +87,20 @@ def feed_forward(spec, layer, x):
             parts[rows, slots] = one_expert(spec, layer, number, x[rows]) * w
     y = parts.sum(axis=1)
     if e.shared and layer.get("ffn_up_shexp.weight") is not None:
-        y += shared_expert(layer, x)
+        y += shared_expert(spec, layer, x)
     return y
+
+
+def stability(trace, noise, seed=1):
+    """trace: of one evaluation, see forward.Layer. How the routers of a network fare: the share of choices, over all
+    positions and layers, that change when each router's input is disturbed by `noise` times its size, and the number of
+    experts that the least varied layer used."""
+    rng = np.random.default_rng(seed)
+    changed, fewest = [], 1 << 30
+    for x, choose in trace:
+        size = np.sqrt(np.mean(np.square(x, dtype=np.float64), axis=1, keepdims=True))
+        other = x + noise * size * rng.standard_normal(x.shape)
+        before = choose(x)
+        changed.append((np.sort(before, 1) != np.sort(choose(other), 1)).any(axis=1))
+        fewest = min(fewest, len(np.unique(before)))
+    return float(np.mean(changed)), fewest

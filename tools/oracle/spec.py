@@ -95,8 +95,8 @@ class Experts:
     groups: int = 1              # experts are chosen from the groups_used groups whose two best sum highest
     groups_used: int = 1
     weigh_input: bool = False    # the weight multiplies an expert's input, not its output
-    shared: bool = True          # add the shared expert where there is one
-    selection_bias: bool = True
+    shared: bool = False         # a shared expert is added, in layers that have one
+    selection_bias: bool = False
     swiglu: tuple[float, float] | None = None
 
 
@@ -207,6 +207,14 @@ def rope_of(f, arch, n_ctx, context, n_rot):
     return rope
 
 
+def with_rounded_yarn(spec):
+    """The spec as llama.cpp reads a gpt-oss file: with the ends of YaRN's ramp rounded. None: it is the same spec."""
+    if not spec.rope.yarn or spec.rope.yarn.rounded:
+        return None
+    rounded = lambda rope: replace(rope, yarn=replace(rope.yarn, rounded=True))
+    return replace(spec, rope=rounded(spec.rope), rope_local=rounded(spec.rope_local))
+
+
 def experts_of(f, arch):
     n = int(f.own("expert_count", 0))
     if not n:
@@ -215,12 +223,14 @@ def experts_of(f, arch):
     groups_used = int(f.own("expert_group_used_count", 0)) or groups
     if not (0 < used <= n and n % groups == 0 and groups_used <= groups and (groups == 1 or n // groups >= 2)):
         raise SystemExit(f"cannot choose {used} of {n} experts from {groups_used} of {groups} groups")
+    any_layer = lambda name: any(t.endswith(name) for t in f.tensors)
     key = int(f.own("expert_gating_func", 0))
     if key and key not in GATINGS:
         raise SystemExit(f"expert gating function {key} is not covered by this oracle")
     return Experts(n=n, used=used, gating=GATINGS.get(key, arch.gating), groups=groups, groups_used=groups_used,
                    normalize=bool(f.own("expert_weights_norm", arch.normalize)), swiglu=arch.swiglu,
-                   scale=float(f.own("expert_weights_scale", 0.0)) or 1.0, weigh_input=arch.interleaved)
+                   scale=float(f.own("expert_weights_scale", 0.0)) or 1.0, weigh_input=arch.interleaved,
+                   shared=any_layer(".ffn_up_shexp.weight"), selection_bias=any_layer(".exp_probs_b.bias"))
 
 
 def temperature_of(f, arch, original):
