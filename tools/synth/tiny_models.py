@@ -102,7 +102,7 @@ MODELS = {
     "qwen3moe-q-q4_k": QWEN3MOE | BIG | stacks("Q4_K", "Q6_K"),
     "qwen3moe-q-q5_k": QWEN3MOE | BIG | dict(ff_exp=96) | stacks("Q5_K", "Q5_1"),
     "qwen3moe-q-q6_k": QWEN3MOE | BIG | stacks("Q6_K", "Q4_K"),
-    "glm4moe": GLM4MOE | dict(groups=4, groups_used=2),
+    "glm4moe": GLM4MOE | dict(groups=4, groups_used=2, used=3),
     "glm4moe-flat": GLM4MOE | dict(qk_norm=True, exp_norm=False, ff_shared=64, shared=2, rope_dim=32, used=3),
     "llama4": MOE | dict(arch="llama4", pre="llama4", layers=5, used=1, moe_step=2, ff_shared=32,
                          ff=64),
