@@ -5,6 +5,7 @@
     parity.py MODEL.gguf --ids ids/NAME.txt --peer all                 and its variants
     parity.py MODEL.gguf --ids ids/NAME.txt --peer --quern BIN --gate  exits 1 if quern is further away than llama.cpp
 
+--ids random:N takes N fixed random ids: for synthetic files, where text means nothing.
 Of a gpt-oss file llama.cpp has a reading of its own (docs/ACCURACY.md): a second row compares it with the reference read
 so, and --gate uses that one, since the difference is no rounding.
 Logits are written to a scratch folder, one engine at a time (4.4 GB for a 262,144-entry vocabulary).
@@ -17,10 +18,11 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "oracle")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "oracle"), str(HERE.parent / "synth")]
 
 import engines  # noqa: E402
 import kl  # noqa: E402
+import tiny_models  # noqa: E402
 from oracle import Oracle, show_progress  # noqa: E402
 from spec import with_rounded_yarn  # noqa: E402
 
@@ -57,8 +59,11 @@ def runs(a, ids):
 
 def main():
     a = arguments()
-    ids = kl.read_ids(a.ids)[:a.limit]
     oracle = Oracle(a.model)
+    if a.ids.startswith("random:"):
+        ids = tiny_models.token_ids(int(a.ids[7:]), vocab=oracle.spec.vocab)
+    else:
+        ids = kl.read_ids(a.ids)[:a.limit]
     start = time.time()
     hidden = oracle.hidden(ids, a.window, show_progress("layer"))
     peer_spec = with_rounded_yarn(oracle.spec) if a.peer else None

@@ -5,6 +5,8 @@
     tiny.py --peer --quern BIN --gate    also quern; exits 1 where a float model's KL to either is 1e-4 or more, or a
                                          quantized model's KL to the reference is over 1.25 times llama.cpp's + 1e-4
     tiny.py --peer --files A.gguf B.gguf ...   the same for files of your own
+    tiny.py --peer --synth synth_gguf.py [PRESET ...]   for files that tool writes: --tiny of each preset, in F32 and as
+                                         quantized by default
 
 Float models (F32) leave no quantization noise, so what remains is rounding: KV in f16, GELU tables, order of sums.
 The control column is the reference against itself with one thing misread (window, rope, softcap, activation, ...): the
@@ -36,6 +38,8 @@ from spec import with_rounded_yarn  # noqa: E402
 FLOAT_LIMIT = 1e-4
 ROUTER_NOISE = 0.01  # about what 8-bit activations do to a router's input
 WINDOW_SEEN = 96  # positions within which a window or period shows here
+SYNTH = ("gpt-oss-20b", "qwen3-30b-a3b", "glm-4.5-air", "mistral-small-24b", "qwen3-8b", "qwen2.5-0.5b", "llama-3.2-1b",
+         "smollm2-135m", "gemma3-270m")
 PEER_EXACT = ["--fa", "off", "--kv", "f32"]
 
 
@@ -173,7 +177,7 @@ def row_of(a, path, folder):
 def verdict(a, mean, floats):
     """Problems with a model's figures, as text; empty if none."""
     bad = []
-    if not a.files and mean["control"] < 10 * FLOAT_LIMIT:  # about the text and weights here, not about an engine
+    if not (a.files or a.synth) and mean["control"] < 10 * FLOAT_LIMIT:  # about the text and weights here, not about an engine
         bad.append("the least control is hardly seen")
     if floats:
         bad += [f"{c} {v:.1e}" for c, v in mean.items() if c != "control" and not v < FLOAT_LIMIT]
@@ -182,10 +186,20 @@ def verdict(a, mean, floats):
     return bad
 
 
+def synthetic(tool, presets, folder):
+    """Writes the files and yields their paths."""
+    for preset in presets:
+        for name, extra in ((f"{preset}-f32", ["--quant", "F32"]), (preset, [])):
+            path = os.path.join(folder, f"{name}.gguf")
+            engines.run([sys.executable, tool, preset, path, "--tiny", *extra])
+            yield path
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("names", nargs="*", help="only the tiny models whose names start so")
     ap.add_argument("--files", nargs="+", default=[], help="compare on these files instead")
+    ap.add_argument("--synth", metavar="TOOL", help="compare on the files that this program writes instead")
     ap.add_argument("--peer", action="store_true")
     ap.add_argument("--quern", metavar="BIN")
     ap.add_argument("--gate", action="store_true")
@@ -193,8 +207,12 @@ def main():
     ap.add_argument("--n-ctx", type=int, default=1024)
     a = ap.parse_args()
     rows, problems = [], []
+    if a.synth and a.files:
+        ap.error("--synth and --files exclude each other")
     with tempfile.TemporaryDirectory() as folder:
         files = a.files
+        if a.synth:
+            files = list(synthetic(a.synth, a.names or SYNTH, folder))
         if not files:
             for name in tiny_models.select(a.names):
                 files.append(os.path.join(folder, f"{name}.gguf"))

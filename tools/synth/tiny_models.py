@@ -465,9 +465,9 @@ def select(prefixes):
     return names
 
 
-def token_ids(n, seed=7):
+def token_ids(n, seed=7, vocab=VOCAB):
     """Fixed ids for these models: uniform, with some runs repeated so that attention has something to find."""
-    ids = (hashed(seed, n) >> np.uint64(20)).astype(np.int64) % (VOCAB - 4) + 3
+    ids = (hashed(seed, n) >> np.uint64(20)).astype(np.int64) % (vocab - 4) + 3
     for at in range(24, n - 8, 40):
         ids[at:at + 8] = ids[at - 20:at - 12]
     return ids
