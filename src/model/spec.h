@@ -106,6 +106,7 @@ struct Spec {
   float embed_scale = 1.0F;    // multiplies the token embedding
   float logit_softcap = 0.0F;  // 0: none
   std::vector<LayerSpec> layers;
+  int n_next_token_blocks = 0;  // blocks of the file after these, which predict further tokens: not in `layers`
 };
 
 }  // namespace quern::model
