@@ -50,7 +50,8 @@ def rope_parameters(f):
 def common_facts(f, s):
     e, has = s.experts, f.has
     facts = dict(vocab_size=s.vocab, hidden_size=s.dim, num_hidden_layers=s.n_layers, num_attention_heads=s.n_heads,
-                 num_key_value_heads=s.n_kv_heads, head_dim=s.head_dim, intermediate_size=int(f.own("feed_forward_length")),
+                 num_key_value_heads=s.n_kv_heads, head_dim=s.head_dim,
+                 intermediate_size=int(f.own("feed_forward_length")),
                  rms_norm_eps=s.eps, max_position_embeddings=s.context, tie_word_embeddings=not has("output.weight"),
                  rope_parameters=rope_parameters(f), attention_bias=has("blk.0.attn_q.bias"))
     if e:
@@ -80,7 +81,8 @@ def configuration(f, s):
     if f.arch == "llama4":
         dense = facts["intermediate_size"]
         return T.Llama4TextConfig(**facts | dict(intermediate_size=facts["moe_intermediate_size"]),
-                                  intermediate_size_mlp=dense, interleave_moe_layer_step=int(f.own("interleave_moe_layer_step")),
+                                  intermediate_size_mlp=dense,
+                                  interleave_moe_layer_step=int(f.own("interleave_moe_layer_step")),
                                   attention_chunk_size=s.window, use_qk_norm=s.unit_qk, attn_temperature_tuning=True)
     raise SystemExit(f"{f.arch} is not covered here")
 
@@ -116,7 +118,8 @@ def unpermuted(w, heads):
 
 def weights(f, s):
     arch = f.arch
-    out = {"model.embed_tokens.weight": f.tensor("token_embd.weight"), "model.norm.weight": f.tensor("output_norm.weight")}
+    out = {"model.embed_tokens.weight": f.tensor("token_embd.weight")}
+    out["model.norm.weight"] = f.tensor("output_norm.weight")
     out["lm_head.weight"] = f.tensor("output.weight" if f.has("output.weight") else "token_embd.weight")
     for i in range(s.n_layers):
         b, p = f"blk.{i}.", f"model.layers.{i}."
@@ -166,7 +169,7 @@ def main():
         figures = kl.compare(reference, other)
         rows.append([Path(path).stem, name, len(ids), f"{figures['mean']:.2e}", f"{figures['max']:.2e}",
                      f"{figures['top1']:.4f}", f"{np.abs(reference - other).max():.2g}"])
-    kl.print_rows(["file", "transformers", "tokens", "mean KL", "max KL", "same top-1", "largest difference of a logit"], rows)
+    kl.print_rows(["file", "class", "tokens", "mean KL", "max KL", "same top-1", "largest difference of a logit"], rows)
 
 
 if __name__ == "__main__":

@@ -106,14 +106,18 @@ class Layer:
             self.cache[name] = self.f.tensor(full).astype(self.dtype, copy=False) if self.f.has(full) else None
         return self.cache[name]
 
-    def expert(self, name, e):
-        """Number e of a stack of matrices, [n_out, n_in], and its bias or None; not kept."""
-        name = self.prefix + name
-        bias = self.f.part(name + ".bias", e).astype(self.dtype) if self.f.has(name + ".bias") else None
-        return self.f.part(name + ".weight", e).astype(self.dtype, copy=False), bias
+    def multiply(self, name, x, weight):
+        """One of the block's quantized matrices at work; name: of its tensor, for those who replace this."""
+        return x @ weight.T
+
+    def expert(self, name, number, x):
+        """Matrix and bias of a stack, dequantized for this call alone."""
+        full = self.prefix + name
+        y = self.multiply(name, x, self.f.part(full + ".weight", number).astype(self.dtype, copy=False))
+        return y + self.f.part(full + ".bias", number).astype(self.dtype) if self.f.has(full + ".bias") else y
 
     def linear(self, name, x):
-        y = x @ self.f_required(name + ".weight").T
+        y = self.multiply(name, x, self.f_required(name + ".weight"))
         bias = self.get(name + ".bias")
         return y if bias is None else y + bias
 

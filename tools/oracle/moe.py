@@ -48,10 +48,7 @@ def activate(spec, gate, up):
 
 def one_expert(spec, layer, number, x):
     """x: [rows, dim] -> [rows, dim]"""
-    def linear(name, x):
-        weight, bias = layer.expert(name, number)
-        y = x @ weight.T
-        return y if bias is None else y + bias
+    linear = lambda name, x: layer.expert(name, number, x)
     return linear("ffn_down_exps", activate(spec, linear("ffn_gate_exps", x), linear("ffn_up_exps", x)))
 
 

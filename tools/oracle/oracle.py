@@ -78,7 +78,8 @@ def arguments():
     ap.add_argument("-o", "--out", help="logits .npy f32 [n, vocab], or .npz with --top")
     ap.add_argument("--top", type=int, help="write only the K largest logits and logsumexp per position")
     ap.add_argument("--against", action="append", default=[], metavar="NPY", help="compare with these logits")
-    ap.add_argument("--rounded-yarn", action="store_true", help="gpt-oss: round the ends of YaRN's ramp, as llama.cpp does")
+    ap.add_argument("--rounded-yarn", action="store_true",
+                    help="gpt-oss: round the ends of YaRN's ramp, as llama.cpp does")
     ap.add_argument("--double", action="store_true", help="compute in float64, to see float32's own rounding")
     a = ap.parse_args()
     if not (a.out or a.against):
