@@ -150,8 +150,8 @@ Result<ImageKey> image_key(const file::GgufFile& file, std::span<const plan::Pac
     hash.text(kernels::layout_name(request.layout));
     flavour.text(kernels::layout_name(request.layout));
     for (const uint64_t n : {uint64_t{place.shard}, place.offset, uint64_t{request.bytes},
-                             uint64_t{format::format_info(weight.format).ggml_type}, static_cast<uint64_t>(weight.rows * weight.depth),
-                             static_cast<uint64_t>(weight.cols)})
+                             uint64_t{format::format_info(weight.format).ggml_type},
+                             static_cast<uint64_t>(weight.rows * weight.depth), static_cast<uint64_t>(weight.cols)})
       hash.number(n);
     hash.add(first_page(bytes));
     hash.add(last_page(bytes));

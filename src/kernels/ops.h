@@ -461,11 +461,10 @@ struct RepackArgs {
   std::byte* out;  // the whole packed matrix
 };
 
-using OpArgs =
-    std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, GatedMatmulArgs, RouteArgs,
-                 BucketArgs, GatherArgs, ExpertMatmulArgs, ExpertGatedArgs, ExpertSumArgs, CombineArgs, RowGateArgs,
-                 AddArgs, HeadNormArgs, RopeArgs, TemperatureArgs, KvStoreArgs, AttentionArgs, AttentionPartsArgs,
-                 AttentionMergeArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
+using OpArgs = std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, GatedMatmulArgs, RouteArgs,
+                            BucketArgs, GatherArgs, ExpertMatmulArgs, ExpertGatedArgs, ExpertSumArgs, CombineArgs,
+                            RowGateArgs, AddArgs, HeadNormArgs, RopeArgs, TemperatureArgs, KvStoreArgs, AttentionArgs,
+                            AttentionPartsArgs, AttentionMergeArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
 
 // The matrix that an op multiplies with; of a stack, one expert's. Null: none, or two.
 inline const MatmulArgs* matmul_of(const OpArgs& args) {

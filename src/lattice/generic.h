@@ -108,13 +108,13 @@ QUERN_FN bool p_any(vec<T, N> m) {
 
 template <class D, class S, int N>
 QUERN_FN vec<D, N / 2> p_widen_lo(vec<S, N> a) {
-  vec<D, N / 2> r;
+  vec<D, N / 2> r{};
   for (int i = 0; i < N / 2; ++i) r[i] = static_cast<D>(a[i]);
   return r;
 }
 template <class D, class S, int N>
 QUERN_FN vec<D, N / 2> p_widen_hi(vec<S, N> a) {
-  vec<D, N / 2> r;
+  vec<D, N / 2> r{};
   for (int i = 0; i < N / 2; ++i) r[i] = static_cast<D>(a[N / 2 + i]);
   return r;
 }

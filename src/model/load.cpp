@@ -222,7 +222,7 @@ Result<std::unique_ptr<Model>> load_model(const GgufFile& file, int n_ctx) {
   }
   binder.count();
   QUERN_TRY_VOID(bind_unit_head_norms(*model, *arch, params));
-  QUERN_TRY_VOID(attach_rope_divisors(*model, params, n_ctx));
+  QUERN_TRY_VOID(attach_rope_divisors(*model, *arch, params, n_ctx));
   if (!model->unused_tensors.empty()) {
     log_warning(file.path() + ": " + std::to_string(model->unused_tensors.size()) +
                 " tensors are not used by architecture " + std::string(arch_name) + ", the first is '" +

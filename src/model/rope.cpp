@@ -62,8 +62,9 @@ void yarn_divisors(const Yarn& yarn, const float* factors, float* divisors) {
     return yarn.n_dims * std::log(static_cast<double>(yarn.original_ctx) / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(yarn.base));
   };
-  const double first = std::max(0.0, std::floor(pair_of(yarn.beta_fast)));
-  const double last = std::min(yarn.n_dims - 1.0, std::ceil(pair_of(yarn.beta_slow)));
+  const double fast = pair_of(yarn.beta_fast), slow = pair_of(yarn.beta_slow);
+  const double first = std::max(0.0, yarn.rounded ? std::floor(fast) : fast);
+  const double last = std::min(yarn.n_dims - 1.0, yarn.rounded ? std::ceil(slow) : slow);
   for (int i = 0; i < yarn.n_dims / 2; ++i) {
     const double kept = 1.0 - std::clamp((i - first) / std::max(0.001, last - first), 0.0, 1.0);
     const double factor = factors != nullptr ? static_cast<double>(factors[i]) : 1.0;
@@ -76,7 +77,7 @@ double yarn_magnitude(double factor, double log_multiplier) {
   return grown(1.0) / (log_multiplier > 0 ? grown(log_multiplier) : 1.0);
 }
 
-Result<void> attach_rope_divisors(Model& model, const Params& p, int n_ctx) {
+Result<void> attach_rope_divisors(Model& model, const Arch& arch, const Params& p, int n_ctx) {
   const int64_t original = original_context(p, model.spec.n_ctx_train);
   const int used = n_ctx > 0 ? n_ctx : model.spec.n_ctx_train;
   const Role chosen = used > original ? Role::rope_factors_long : Role::rope_factors_short;
@@ -96,7 +97,7 @@ Result<void> attach_rope_divisors(Model& model, const Params& p, int n_ctx) {
       const size_t bytes = static_cast<size_t>(rope.n_dims / 2) * sizeof(float);
       QUERN_TRY(Buffer buffer, Buffer::allocate(bytes, "rope divisors"));
       yarn_divisors({rope.n_dims, rope.base, rope.scale, p.yarn_beta_fast > 0 ? p.yarn_beta_fast : kYarnBetaFast,
-                     p.yarn_beta_slow > 0 ? p.yarn_beta_slow : kYarnBetaSlow, original},
+                     p.yarn_beta_slow > 0 ? p.yarn_beta_slow : kYarnBetaSlow, original, arch.yarn_rounded},
                     factors, buffer.as<float>());
       RopeSpec done = rope;
       done.scale = 1.0;

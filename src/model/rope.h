@@ -15,6 +15,7 @@ struct Yarn {
   double base = 10000, scale = 1;        // scale: 1 / factor, of the interpolated frequencies
   double beta_fast = 32, beta_slow = 1;  // turns within the original context at which mixing ends and begins
   int64_t original_ctx = 0;              // tokens
+  bool rounded = true;                   // mixing begins and ends at whole pairs
 };
 
 // divisors[i] of pair i, [n_dims / 2]: frequencies that turn more than beta_fast times keep their place (1), those that
@@ -26,6 +27,6 @@ double yarn_magnitude(double factor, double log_multiplier);
 
 // Gives each layer its divisors: the file's rope factors (LongRoPE's chosen by the context in use, n_ctx; 0: the
 // trained one), YaRN's, or their product. Bound tensors are in place.
-Result<void> attach_rope_divisors(Model& model, const Params& params, int n_ctx);
+Result<void> attach_rope_divisors(Model& model, const Arch& arch, const Params& params, int n_ctx);
 
 }  // namespace quern::model

@@ -326,7 +326,8 @@ class Builder {
         expert_matmul("ffn_up_exps", h, *w.get(Role::ffn_up_exps), w.get(Role::ffn_up_exps_bias), r, weigh);
     const ValueId act = act_mul("ffn_act", gate, up, layer);
     if (shared) shared_down = matmul("ffn_down_shexp", shared_act, *w.get(Role::ffn_down_shexp));
-    if (shared && w.has(Role::ffn_gate_inp_shexp)) shared_down = row_gate(h, *w.get(Role::ffn_gate_inp_shexp), shared_down);
+    if (shared && w.has(Role::ffn_gate_inp_shexp))
+      shared_down = row_gate(h, *w.get(Role::ffn_gate_inp_shexp), shared_down);
     const ValueId down =
         expert_matmul("ffn_down_exps", act, *w.get(Role::ffn_down_exps), w.get(Role::ffn_down_exps_bias), r, false);
     const ValueId y = combine(down, r);

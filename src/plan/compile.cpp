@@ -383,7 +383,8 @@ std::vector<PackRequest> pack_requests(const model::Model& model, uint32_t isa_m
         {kernels::Op::repack, weight->format, format::ActivationFormat::f32, layout, RowClass::prefill, shape},
         isa_mask);
     QUERN_CHECK(kernel != nullptr);
-    requests.push_back({weight, layout, kernel, kernels::x16_bytes(weight->format, weight->rows * weight->depth, weight->cols)});
+    requests.push_back(
+        {weight, layout, kernel, kernels::x16_bytes(weight->format, weight->rows * weight->depth, weight->cols)});
   };
   for (const model::WeightSet& layer : model.layers) {
     for (size_t i = 0; i < model::kRoleCount; ++i) {

@@ -134,8 +134,8 @@ void fuse_gate_up(Graph& graph, Steps& steps, const PlanOptions& options, Declin
 void fuse_expert_sum(Graph& graph, Steps& steps, const PlanOptions& options, Declines& declines) {
   for (size_t s = 1; s < steps.size(); ++s) {
     Node *matmul = only(graph, steps[s - 1]), *combine = only(graph, steps[s]);
-    if (matmul == nullptr || combine == nullptr || matmul->op() != Op::expert_matmul ||
-        combine->op() != Op::combine || combine->in[0] != matmul->out)
+    if (matmul == nullptr || combine == nullptr || matmul->op() != Op::expert_matmul || combine->op() != Op::combine ||
+        combine->in[0] != matmul->out)
       continue;
     const auto args = std::get<kernels::ExpertMatmulArgs>(matmul->args);
     const auto row_class = options.row_class(kernels::RowSet::tokens);

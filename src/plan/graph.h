@@ -40,8 +40,8 @@ struct Node {
   const model::Weight* bias = nullptr;    // matmul
   const model::Weight* up = nullptr;      // gated: the gate's partner, and its bias
   const model::Weight* up_bias = nullptr;
-  ValueId residual = kNone;               // matmul: added to the result
-  bool replicated = false;                // every thread works on all rows
+  ValueId residual = kNone;  // matmul: added to the result
+  bool replicated = false;   // every thread works on all rows
   kernels::Op op() const {
     return std::visit([](const auto& a) { return std::decay_t<decltype(a)>::kOp; }, args);
   }

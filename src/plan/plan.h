@@ -27,7 +27,7 @@ struct Call {
   std::vector<kernels::OpArgs> others;  // of threads 1 and up, where private copies of values are read or written
   bool replicated = false;              // every thread works on all rows
   kernels::RowSet rows = kernels::RowSet::tokens;
-  std::string name;                     // the node's
+  std::string name;  // the node's
   const void* raw_args(int thread) const {
     const kernels::OpArgs& mine = thread == 0 || others.empty() ? args : others[static_cast<size_t>(thread) - 1];
     return std::visit([](const auto& a) { return static_cast<const void*>(&a); }, mine);

@@ -71,9 +71,7 @@ struct Describe {
   std::string operator()(const kernels::AttentionMergeArgs& a) const {
     return n(a.of.n_heads) + " x " + n(a.of.place.head_dim);
   }
-  std::string operator()(const kernels::ActMulArgs& a) const {
-    return fn_name(a.fn) + " " + n(a.n);
-  }
+  std::string operator()(const kernels::ActMulArgs& a) const { return fn_name(a.fn) + " " + n(a.n); }
   std::string operator()(const kernels::SoftcapArgs& a) const { return n(a.n); }
   std::string operator()(const kernels::RepackArgs&) const { return ""; }
 };

@@ -79,7 +79,7 @@ class TuningFile : public ::testing::Test {
   std::string warnings(bool* used) const {
     testing::internal::CaptureStderr();
     const auto engine = Engine::load(model_path("llama"), options(1));
-    const std::string text = testing::internal::GetCapturedStderr();
+    std::string text = testing::internal::GetCapturedStderr();
     EXPECT_TRUE(engine.ok()) << engine.error().message;
     *used = engine.ok() && !(*engine)->tuning_file().empty();
     return text;

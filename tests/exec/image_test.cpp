@@ -317,7 +317,7 @@ TEST_F(ImageTest, ANewImageReplacesOldOnesOfItsModelFileAndNoOthers) {
   const auto write = [&](const std::string& tail, auto change) {
     ImageKey key = key_;
     change(key);
-    const std::string path = prefix + tail + ".quern";
+    std::string path = prefix + tail + ".quern";
     EXPECT_TRUE(build_image(path, *file_, key, requests_, team_, {}, {}).ok());
     return path;
   };

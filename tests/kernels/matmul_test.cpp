@@ -34,37 +34,57 @@ class Problem {
   Shape shape() const { return {case_.n_out, case_.n_in}; }
 
   std::vector<float> solve(const Kernel& kernel, int n_threads, bool extras) {
-    Buffer packed;
-    const std::byte* w = disk_.data();
-    if (kernel.key.layout == Layout::x16) {
-      packed = Buffer::allocate(x16_bytes(format_, case_.n_out, case_.n_in), "w").value();
-      const RepackArgs args{format_, disk_.data(), case_.n_out, case_.n_in, packed.data()};
-      run(reference({Op::repack, format_}), args, {}, {}, 2);
-      w = packed.data();
-    }
     std::vector<float> y(static_cast<size_t>(case_.n_rows * case_.n_out), -7.0F);
-    MatmulArgs args{};
-    args.format = format_;
-    args.act = act_;
-    args.w = w;
-    args.n_out = case_.n_out;
-    args.n_in = case_.n_in;
-    args.x = x_.data();
-    args.x_stride = stride_;
-    args.bias = extras ? bias_.data() : nullptr;
-    args.residual = extras ? residual_.data() : nullptr;
-    args.y = y.data();
-    args.y_stride = case_.n_out;
-    args.rows = RowSet::tokens;
-    RunContext ctx;
-    ctx.n_rows = case_.n_rows;
-    run(kernel, args, ctx, shape(), n_threads);
+    const Buffer packed = pack();
+    run(kernel, args(kernel, packed, extras, y.data()), context(), shape(), n_threads);
+    return y;
+  }
+
+  // This matrix as the gate, the other problem's as its partner.
+  std::vector<float> solve_gated(const Problem& up, ActFn fn, const Kernel& kernel, int n_threads, bool extras) {
+    std::vector<float> y(static_cast<size_t>(case_.n_rows * case_.n_out), -7.0F);
+    const Buffer packed = pack(), packed_up = up.pack();
+    MatmulArgs gate = args(kernel, packed, extras, y.data());
+    gate.residual = nullptr;
+    const GatedMatmulArgs both{gate, kernel.key.layout == Layout::x16 ? packed_up.data() : up.disk_.data(),
+                               extras ? up.bias_.data() : nullptr, fn};
+    run(kernel, both, context(), shape(), n_threads);
     return y;
   }
 
   void damage_weight() { disk_[disk_.size() / 2] ^= std::byte{0x10}; }
 
  private:
+  Buffer pack() const {
+    Buffer packed = Buffer::allocate(x16_bytes(format_, case_.n_out, case_.n_in), "w").value();
+    const RepackArgs args{format_, disk_.data(), case_.n_out, case_.n_in, packed.data()};
+    run(reference({Op::repack, format_}), args, {}, {}, 2);
+    return packed;
+  }
+
+  RunContext context() const {
+    RunContext ctx;
+    ctx.n_rows = case_.n_rows;
+    return ctx;
+  }
+
+  MatmulArgs args(const Kernel& kernel, const Buffer& packed, bool extras, float* y) const {
+    MatmulArgs args{};
+    args.format = format_;
+    args.act = act_;
+    args.w = kernel.key.layout == Layout::x16 ? packed.data() : disk_.data();
+    args.n_out = case_.n_out;
+    args.n_in = case_.n_in;
+    args.x = x_.data();
+    args.x_stride = stride_;
+    args.bias = extras ? bias_.data() : nullptr;
+    args.residual = extras ? residual_.data() : nullptr;
+    args.y = y;
+    args.y_stride = case_.n_out;
+    args.rows = RowSet::tokens;
+    return args;
+  }
+
   format::Format format_;
   ActivationFormat act_;
   Case case_;
@@ -103,6 +123,24 @@ TEST(Matmul, EveryRowHasTheBitsOfRef) {
         const auto actual = problem.solve(kernel, n_threads, c.n_out != 16);
         ASSERT_TRUE(same_bits(expected.data(), actual.data(), expected.size()))
             << kernel.name << " [" << c.n_out << " x " << c.n_in << "] rows " << c.n_rows << " threads " << n_threads;
+        ++n;
+      }
+    }
+  }
+  EXPECT_GT(n, 100);
+}
+
+TEST(Matmul, EveryGatedRowHasTheBitsOfRef) {
+  int n = 0;
+  for (const Kernel& kernel : candidates(Op::gated_matmul)) {
+    for (const Case& c : cases_for(kernel)) {
+      Problem gate(kernel.key.weight, kernel.key.act, c, 17), up(kernel.key.weight, kernel.key.act, c, 71);
+      for (const ActFn fn : {ActFn::silu, ActFn::gelu_tanh, ActFn::swiglu_oai}) {
+        const bool extras = c.n_out != 16;
+        const auto expected = gate.solve_gated(up, fn, reference(kernel.key), 1, extras);
+        const auto actual = gate.solve_gated(up, fn, kernel, 3, extras);
+        ASSERT_TRUE(same_bits(expected.data(), actual.data(), expected.size()))
+            << kernel.name << " [" << c.n_out << " x " << c.n_in << "] rows " << c.n_rows;
         ++n;
       }
     }

@@ -57,10 +57,9 @@ TEST(Ops, AddAndActivations) {
     compare(Op::add, a.size(), {}, rows_only(5), {0, n}, [&](float* out) {
       return AddArgs{a.data(), b.data(), n, out};
     });
-    for (const ActFn fn : {ActFn::silu, ActFn::gelu_tanh}) {
-      compare(Op::act_mul, a.size(), {}, rows_only(5), {0, n}, [&](float* out) {
-        return ActMulArgs{a.data(), b.data(), n, fn, out};
-      });
+    for (const ActFn fn : {ActFn::silu, ActFn::gelu_tanh, ActFn::swiglu_oai}) {
+      compare(Op::act_mul, a.size(), {}, rows_only(5), {0, n},
+              [&](float* out) { return ActMulArgs{a.data(), b.data(), n, fn, RowSet::tokens, out}; });
     }
     compare(Op::softcap, a.size(), a, rows_only(5), {0, n}, [&](float* x) {
       return SoftcapArgs{x, n, 30.0F, RowSet::tokens};
@@ -73,8 +72,9 @@ TEST(Ops, ActivationsAreTheFunctionsTheyClaim) {
   const std::vector<float> up(gate.size(), 2.0F);
   for (const ActFn fn : {ActFn::silu, ActFn::gelu_tanh}) {
     std::vector<float> out(gate.size());
-    run(reference({Op::act_mul}), ActMulArgs{gate.data(), up.data(), static_cast<int>(gate.size()), fn, out.data()},
-        rows_only(1), {}, 1);
+    run(reference({Op::act_mul}),
+        ActMulArgs{gate.data(), up.data(), static_cast<int>(gate.size()), fn, RowSet::tokens, out.data()}, rows_only(1),
+        {}, 1);
     for (size_t i = 0; i < gate.size(); ++i) {
       const double x = gate[i];
       const double expected =
@@ -83,6 +83,33 @@ TEST(Ops, ActivationsAreTheFunctionsTheyClaim) {
       EXPECT_NEAR(out[i], expected, 2e-6 * (1 + std::fabs(expected))) << x;
     }
   }
+}
+
+TEST(Ops, SwigluIsClampedOnTheSidesItClaims) {
+  const std::vector<float> gate = {-20.0F, -1.0F, 2.0F, 7.0F, 9.0F, 1.0F, 1.0F};
+  const std::vector<float> up = {1.0F, -3.0F, 0.5F, 6.0F, 7.5F, -9.0F, 80.0F};
+  std::vector<float> out(gate.size());
+  run(reference({Op::act_mul}),
+      ActMulArgs{gate.data(), up.data(), static_cast<int>(gate.size()), ActFn::swiglu_oai, RowSet::tokens, out.data()},
+      rows_only(1), {}, 1);
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double g = std::min(7.0, static_cast<double>(gate[i])), u = std::clamp(static_cast<double>(up[i]), -7.0, 7.0);
+    const double expected = g / (1 + std::exp(-1.702 * g)) * (u + 1);
+    EXPECT_NEAR(out[i], expected, 2e-6 * (1 + std::fabs(expected))) << gate[i] << " " << up[i];
+  }
+}
+
+TEST(Ops, TemperatureGrowsWithThePosition) {
+  const std::vector<int32_t> positions = {0, 7, 8, 90};
+  RunContext ctx = rows_only(4);
+  ctx.positions = positions.data();
+  std::vector<float> x(8, 2.0F);
+  run(reference({Op::temperature}), TemperatureArgs{x.data(), 2, 0.1, 8, 1}, ctx, {}, 2);
+  for (size_t r = 0; r < 4; ++r) {
+    EXPECT_NEAR(x[2 * r], 2.0 * (1 + 0.1 * std::log(1 + std::floor((positions[r] + 1) / 8.0))), 1e-6);
+    EXPECT_EQ(x[2 * r], x[2 * r + 1]);
+  }
+  EXPECT_NE(x[0], x[4]);
 }
 
 TEST(Ops, HeadNormAndRope) {

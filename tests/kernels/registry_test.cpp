@@ -12,7 +12,8 @@ TEST(Registry, RefAnswersEveryKey) {
   for (int c = 0; c < kRowClassCount; ++c) {
     const auto row_class = static_cast<RowClass>(c);
     for (const Op op : {Op::rope_table, Op::rms_norm, Op::add, Op::head_norm, Op::rope, Op::kv_store, Op::attention,
-                        Op::attention_parts, Op::attention_merge, Op::act_mul, Op::softcap}) {
+                        Op::attention_parts, Op::attention_merge, Op::act_mul, Op::softcap, Op::route, Op::bucket,
+                        Op::combine, Op::row_gate, Op::temperature}) {
       EXPECT_NE(find_kernel({.op = op, .row_class = row_class, .shape = {1, 2}}, kGenericOnly), nullptr) << op_name(op);
     }
     for (int i = 0; i < format::kFormatCount; ++i) {

@@ -132,8 +132,7 @@ void expert_tiled(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker
         const typename Core::Unpacked u(w.scratch, panels.n_blocks);
         const int64_t first_panel = group * kTilePanels;
         const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
-        for (int p = 0; p < kTilePanels; ++p)
-          u.fill(panels.at(first_panel + (p < here ? p : 0)), p, panels.n_blocks);
+        for (int p = 0; p < kTilePanels; ++p) u.fill(panels.at(first_panel + (p < here ? p : 0)), p, panels.n_blocks);
         const int64_t end_row = int64_t{b.first_tile[e]} * kTileRows + b.count[e];
         for (int64_t tile = b.first_tile[e]; tile < b.first_tile[e + 1]; ++tile) {
           for (int t = 0; t < kTileRows; t += kTileSpan) {
@@ -198,14 +197,13 @@ constexpr Kernel expert_sum_row(const char* name) {
 
 template <class Core>
 constexpr Kernel expert_tiled_row(const char* name) {
-  return {
-      {Op::expert_matmul, Core::Format::kFormat, act_of<Core>(1, true), Layout::x16, class_bit(RowClass::prefill)},
-      own_isa(),
-      own_priority(),
-      name,
-      &Erased<&expert_tiled<Core>>::call,
-      nullptr,
-      &tiled_scratch<Core>};
+  return {{Op::expert_matmul, Core::Format::kFormat, act_of<Core>(1, true), Layout::x16, class_bit(RowClass::prefill)},
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&expert_tiled<Core>>::call,
+          nullptr,
+          &tiled_scratch<Core>};
 }
 
 template <class Core>

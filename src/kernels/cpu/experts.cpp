@@ -26,9 +26,8 @@ QUERN_FN void softmax(float* x, int n) {
   }
   const f32x16 sum = f32x16::broadcast(reduce_add(sums));
   by_16(
-      n, [&](int64_t i, int lanes) __attribute__((always_inline)) {
-        store_n(load_n(x + i, lanes) / sum, x + i, lanes);
-      });
+      n, [&](int64_t i, int lanes)
+             __attribute__((always_inline)) { store_n(load_n(x + i, lanes) / sum, x + i, lanes); });
 }
 
 // The n_used best of those that may be chosen, larger first, of equal ones the lower number; scores that are no
@@ -86,9 +85,8 @@ void route_row(const RouteArgs& a, const float* logits, ExpertChoice* out) {
   if (a.renormalize) {
     f32x16 sums = f32x16::zero();
     by_16(
-        a.n_used, [&](int64_t i, int lanes) __attribute__((always_inline)) {
-          sums = sums + load_n(weight + i, lanes);
-        });
+        a.n_used, [&](int64_t i, int lanes)
+                      __attribute__((always_inline)) { sums = sums + load_n(weight + i, lanes); });
     const float sum = reduce_add(sums);
     divisor = sum < kLeastWeightSum ? kLeastWeightSum : sum;
   }
@@ -100,8 +98,7 @@ void route_row(const RouteArgs& a, const float* logits, ExpertChoice* out) {
 
 void route(const RouteArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = rows_of(ctx.n_rows, w);
-  for (int64_t row = r.begin; row < r.end; ++row)
-    route_row(a, a.logits + row * a.n_experts, a.out + row * a.n_used);
+  for (int64_t row = r.begin; row < r.end; ++row) route_row(a, a.logits + row * a.n_experts, a.out + row * a.n_used);
 }
 
 // n_out: experts, n_in: of them chosen.

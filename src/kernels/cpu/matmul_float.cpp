@@ -125,12 +125,9 @@ constexpr Kernel row(const char* name) {
 }
 
 constexpr Kernel kRows[] = {
-    row<Format::f32>(QUERN_NAME("matmul_f32")),
-    row<Format::f16>(QUERN_NAME("matmul_f16")),
-    row<Format::bf16>(QUERN_NAME("matmul_bf16")),
-    expert_row<Format::f32>(QUERN_NAME("expert_f32")),
-    expert_row<Format::f16>(QUERN_NAME("expert_f16")),
-    expert_row<Format::bf16>(QUERN_NAME("expert_bf16")),
+    row<Format::f32>(QUERN_NAME("matmul_f32")),        row<Format::f16>(QUERN_NAME("matmul_f16")),
+    row<Format::bf16>(QUERN_NAME("matmul_bf16")),      expert_row<Format::f32>(QUERN_NAME("expert_f32")),
+    expert_row<Format::f16>(QUERN_NAME("expert_f16")), expert_row<Format::bf16>(QUERN_NAME("expert_bf16")),
 };
 
 }  // namespace

@@ -127,8 +127,8 @@ void gated_matmul(const GatedMatmulArgs& a, const RunContext& ctx, const Worker&
     const std::byte* x = rows.row(row);
     for (int64_t o = r.begin; o < r.end; ++o) {
       const size_t at = static_cast<size_t>(o) * row_bytes;
-      m.y[row * m.y_stride + o] = gated(a.fn, with_bias(rows.dot(m.w + at, x), m.bias, o),
-                                        with_bias(rows.dot(a.up + at, x), a.up_bias, o));
+      m.y[row * m.y_stride + o] =
+          gated(a.fn, with_bias(rows.dot(m.w + at, x), m.bias, o), with_bias(rows.dot(a.up + at, x), a.up_bias, o));
     }
   }
 }

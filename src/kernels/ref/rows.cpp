@@ -36,8 +36,7 @@ std::vector<Kernel> make_rows() {
       rows.push_back(
           {{Op::quantize, format::Format::f32, act}, Isa::generic, 0, "ref.quantize", &Erased<&quantize>::call});
       if (format::is_tiled(act) && format::plane_count(act) == 1) {
-        rows.push_back(
-            {{Op::gather, format::Format::f32, act}, Isa::generic, 0, "ref.gather", &Erased<&gather>::call});
+        rows.push_back({{Op::gather, format::Format::f32, act}, Isa::generic, 0, "ref.gather", &Erased<&gather>::call});
       }
     }
   }

@@ -132,6 +132,7 @@ struct Arch {
   int dim_per_head_scale_at_layers = -1;  // scores scale by 1/sqrt(n_dim / n_heads) in the variant of so many layers
   int default_window = 0;
   double default_rope_base_swa = -1;  // of windowed layers where no key says; negative: as the other layers
+  bool yarn_rounded = true;           // YaRN mixes from whole pair to whole pair
   bool scale_windowed_rope = false;   // rope scaling counts also in layers with a base of their own
   double default_attn_softcap = 0, default_logit_softcap = 0;
   bool requires_experts = false;

@@ -13,6 +13,7 @@ Arch gpt_oss() {
   arch.activation = Activation::swiglu_oai;
   arch.windows = WindowPattern::even;
   arch.scale_windowed_rope = true;
+  arch.yarn_rounded = false;  // the published model does not round, and no key says so
   arch.experts.gating = Gating::softmax_chosen;
   add_experts(arch, required);
   add_keys(arch, {
