@@ -53,6 +53,8 @@ struct ChatSupport {
   bool tool_calls = false;                 // renders earlier calls
   bool object_arguments = false;           // "arguments": {...}
   bool string_arguments = false;           // "arguments": "{...}", not encoded a second time
+  bool several_calls = false;              // renders all calls of a message, not only the first
+  bool text_beside_calls = false;          // takes content and reasoning_content in a message with calls
   bool reasoning = false;                  // shows the last answer's reasoning_content
   bool generation_prompt = false;          // add_generation_prompt adds text
   ReplyFormat reply = ReplyFormat::plain;  // in which the model answers, read off the template's source
@@ -72,7 +74,8 @@ class ChatTemplate {
   bool mentions(std::string_view variable) const { return template_.mentions(variable); }
 
   // Rewrites messages into the form that this template supports: parts into one string (or back), arguments between
-  // JSON text and object. An error names a part that is not text where only strings are supported.
+  // JSON text and object, several calls into one message each with its result behind it, content beside calls joined to
+  // the reasoning. An error names a part that is not text where only strings are supported.
   Result<void> adapt(std::vector<Message>& messages) const;
 
  private:

@@ -42,9 +42,11 @@ std::string_view end_name(HarmonyEnd end) {
   return {};
 }
 
-// The header as text, or nothing where text in it could be taken for markup.
+// The header as text, or nothing where text in it could be taken for markup or for more of the role.
 std::string raw_header(std::span<const HarmonyParser::Section> sections, bool role_known) {
   std::string out = role_known ? "assistant" : "";
+  const std::string& first = sections.front().text;
+  if (role_known && !first.empty() && !first.starts_with(" to=")) return {};
   for (const auto& section : sections) {
     if (section.text.find('<') != std::string::npos) return {};
     if (section.kind == HarmonyParser::Section::Kind::channel) out += kNames[kChannel];
@@ -228,7 +230,9 @@ void write_header(const HarmonyMessage& m, Writer& writer) {
   }
   if (m.content_type.empty()) return;
   writer.content(" ");
-  if (m.constrained) writer.markup(kNames[kConstrain]);
+  // Behind a bare role a word would be text.
+  const bool bare = m.channel.empty() && m.recipient.empty();
+  if (m.constrained || bare) writer.markup(kNames[kConstrain]);
   writer.content(m.content_type);
 }
 

@@ -58,9 +58,13 @@ class HeaderReader {
   HarmonyHeader header_;
 
  private:
+  bool takes_role(std::string_view word) const {
+    return role_open_ ? !word.starts_with(kTo) && (is_complete_ || is_role(word)) : word == kAssistant;
+  }
+
   bool take(Section::Kind kind, std::string_view word, bool first) {
     HarmonyMessage& m = header_.message;
-    if (kind == Section::Kind::role && first && (role_open_ ? is_complete_ || is_role(word) : word == kAssistant)) {
+    if (kind == Section::Kind::role && first && takes_role(word)) {
       if (!word.starts_with(kAssistant)) m.role = word;
       return true;
     }
@@ -70,8 +74,9 @@ class HeaderReader {
       m.channel = known.empty() ? word : known;
       return true;
     }
-    const bool is_open = !has_recipient_ || (is_complete_ && m.recipient == kAssistant);  // to itself is to nobody
-    if (word.starts_with(kTo) && is_open) {
+    if (word.starts_with(kTo)) {
+      const bool is_to_nobody = m.recipient.empty() || m.recipient == kAssistant;
+      if (has_recipient_ && !(is_complete_ && is_to_nobody)) return false;
       has_recipient_ = true;
       m.recipient = word.substr(kTo.size());
       m.recipient_first = kind == Section::Kind::role;
@@ -102,7 +107,7 @@ bool begins_harmony_role(std::string_view text, bool role_known) {
   };
   std::string_view word = next_word(text);
   if (word.empty()) return true;
-  if (!role_known || fits(word, kAssistant)) word = next_word(text);
+  if ((!role_known && !word.starts_with(kTo)) || fits(word, kAssistant)) word = next_word(text);
   if (word.empty()) return true;
   if (!word.starts_with(kTo) && !fits(word, kTo)) return false;
   word = next_word(text);

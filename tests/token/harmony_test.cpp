@@ -65,6 +65,8 @@ TEST(Harmony, ARecipientMakesACallOnAnyChannel) {
   EXPECT_EQ(read("<|channel|> commentary to=functions.f <|constrain|> json<|message|>{}<|call|>"), call);
   EXPECT_EQ(read("<|channel|>analysis to=browser.search code<|message|>{}<|call|>"), "builtin browser.search:{}");
   EXPECT_EQ(read("<|channel|>analysis to=python<|message|>1<|call|>"), "builtin python:1");
+  EXPECT_EQ(read("to=functions.f<|channel|>commentary<|message|>{}<|call|>"), call);
+  EXPECT_EQ(read("<|start|>to=functions.f<|channel|>commentary<|message|>{}<|call|>"), call);
   EXPECT_EQ(read("<|channel|>commentary to=assistant<|message|>x<|end|>"), "content:x");  // nobody to call
   EXPECT_EQ(read("<|channel|>final <|constrain|>json<|message|>{}<|return|>"), "content:{}");
   EXPECT_EQ(messages_of(" to=functions.f<|channel|>commentary json<|message|>{}<|call|>")[0].recipient_first, true);
