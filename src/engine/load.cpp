@@ -188,9 +188,11 @@ uint64_t Engine::bytes_per_token() const {
   uint64_t bytes = 0;
   for (const plan::Step& step : state_->decode.steps) {
     for (const plan::Call& call : step.calls) {
-      if (const auto* m = std::get_if<kernels::MatmulArgs>(&call.args)) {
-        bytes += format::row_bytes(m->format, static_cast<size_t>(m->n_in)) * static_cast<uint64_t>(m->n_out);
-      }
+      const auto* m = kernels::matmul_of(call.args);
+      if (m == nullptr) continue;
+      const bool routed = !std::holds_alternative<kernels::MatmulArgs>(call.args);
+      bytes += format::row_bytes(m->format, static_cast<size_t>(m->n_in)) * static_cast<uint64_t>(m->n_out) *
+               static_cast<uint64_t>(routed ? state_->decode.options.n_used : 1);
     }
   }
   return bytes;

@@ -150,7 +150,7 @@ Result<ImageKey> image_key(const file::GgufFile& file, std::span<const plan::Pac
     hash.text(kernels::layout_name(request.layout));
     flavour.text(kernels::layout_name(request.layout));
     for (const uint64_t n : {uint64_t{place.shard}, place.offset, uint64_t{request.bytes},
-                             uint64_t{format::format_info(weight.format).ggml_type}, static_cast<uint64_t>(weight.rows),
+                             uint64_t{format::format_info(weight.format).ggml_type}, static_cast<uint64_t>(weight.rows * weight.depth),
                              static_cast<uint64_t>(weight.cols)})
       hash.number(n);
     hash.add(first_page(bytes));
@@ -181,7 +181,7 @@ ImageTable image_table(const file::GgufFile& file, std::span<const plan::PackReq
     entry.layout = static_cast<uint32_t>(request.layout);
     entry.name_offset = add_text(weight.name);
     entry.name_bytes = static_cast<uint32_t>(weight.name.size());
-    entry.rows = weight.rows;
+    entry.rows = weight.rows * weight.depth;
     entry.cols = weight.cols;
     entry.bytes = request.bytes;
     table.entries.push_back(entry);

@@ -69,7 +69,7 @@ void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::W
               Marks& marks) {
   marks.step(step.calls.size());
   const int64_t n_rows = kernels::row_count(ctx, step.rows);
-  const kernels::Range all = {0, n_rows}, mine = kernels::share(n_rows, worker);
+  const kernels::Range mine = kernels::share(n_rows, worker);
   const auto make = [&](size_t i, kernels::Range rows) {
     const plan::Call& call = step.calls[i];
     worker.rows = rows;
@@ -80,7 +80,8 @@ void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::W
   if (block == 0) {
     for (size_t i = 0; i < step.calls.size(); ++i) {
       worker.taken = counters != nullptr && i < Counters::kCalls ? &counters->calls[i].taken : nullptr;
-      make(i, step.calls[i].replicated ? all : mine);
+      const plan::Call& call = step.calls[i];
+      make(i, call.replicated ? kernels::Range{0, kernels::row_count(ctx, call.rows)} : mine);
     }
     return;
   }
@@ -102,7 +103,9 @@ void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::W
 
 // make_marks(thread) gives what the thread tells of its way.
 template <class MakeMarks>
-void Runner::walk(const plan::Plan& plan, const kernels::RunContext& ctx, const MakeMarks& make_marks) {
+void Runner::walk(const plan::Plan& plan, const kernels::RunContext& given, const MakeMarks& make_marks) {
+  kernels::RunContext ctx = given;
+  ctx.n_routed = plan.options.routed_rows(ctx.n_rows);
   QUERN_CHECK(ctx.n_rows <= plan.options.max_rows && ctx.n_out <= plan.options.max_outputs &&
               plan.scratch_bytes <= scratch_bytes_);
   auto* banks = reinterpret_cast<Counters*>(counters_.data());

@@ -33,7 +33,7 @@ class Runner {
   Runner(Team& team, size_t scratch_bytes, Buffer scratch, Buffer counters)
       : team_(&team), scratch_bytes_(scratch_bytes), scratch_(std::move(scratch)), counters_(std::move(counters)) {}
   template <class MakeMarks>
-  void walk(const plan::Plan& plan, const kernels::RunContext& ctx, const MakeMarks& make_marks);
+  void walk(const plan::Plan& plan, const kernels::RunContext& given, const MakeMarks& make_marks);
 
   Team* team_;
   size_t scratch_bytes_;

@@ -7,7 +7,7 @@ namespace quern::exec {
 
 void pack_matrix(const plan::PackRequest& request, Team& team, std::byte* out) {
   const model::Weight& weight = *request.weight;
-  const kernels::RepackArgs args{weight.format, weight.data, weight.rows, weight.cols, out};
+  const kernels::RepackArgs args{weight.format, weight.data, weight.rows * weight.depth, weight.cols, out};
   team.run([&](int thread) { request.kernel->fn(&args, {}, {thread, team.size(), nullptr}); });
 }
 

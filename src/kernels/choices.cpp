@@ -46,11 +46,12 @@ const Kernel* find_kernel(const Query& query, uint32_t isa_mask, const Choices* 
 
 std::string to_text(const Query& q) {
   std::string text = op_name(q.op);
-  if (q.op == Op::matmul || q.op == Op::embed || q.op == Op::repack)
-    text += std::string(" ") + weight_format_name(q.weight);
-  if (q.op == Op::matmul) text += " x";
-  if (q.op == Op::matmul || q.op == Op::quantize) text += std::string(" ") + act_format_name(q.act);
-  if (q.op == Op::matmul) text += std::string(", ") + layout_name(q.layout);
+  const bool multiplies = q.op == Op::matmul || q.op == Op::gated_matmul || q.op == Op::expert_matmul ||
+                          q.op == Op::expert_gated || q.op == Op::expert_sum;
+  if (multiplies || q.op == Op::embed || q.op == Op::repack) text += std::string(" ") + weight_format_name(q.weight);
+  if (multiplies) text += " x";
+  if (multiplies || q.op == Op::quantize || q.op == Op::gather) text += std::string(" ") + act_format_name(q.act);
+  if (multiplies) text += std::string(", ") + layout_name(q.layout);
   text += std::string(", ") + row_class_name(q.row_class) + ", [";
   if (q.shape.n_out > 0) text += std::to_string(q.shape.n_out) + " x ";
   return text + std::to_string(q.shape.n_in) + "]";

@@ -29,9 +29,19 @@ enum class Op : uint8_t {
   rms_norm,
   quantize,
   matmul,
+  gated_matmul,
+  route,
+  bucket,
+  gather,
+  expert_matmul,
+  expert_gated,
+  expert_sum,
+  combine,
+  row_gate,
   add,
   head_norm,
   rope,
+  temperature,
   kv_store,
   attention,
   attention_parts,
@@ -40,7 +50,7 @@ enum class Op : uint8_t {
   softcap,
   repack,
 };
-inline constexpr int kOpCount = 15;
+inline constexpr int kOpCount = 25;
 
 // How many token rows a plan is for; kernels state which classes they serve.
 enum class RowClass : uint8_t {
@@ -51,8 +61,14 @@ enum class RowClass : uint8_t {
 inline constexpr int kRowClassCount = 3;
 inline constexpr int kFewRows = 8;
 
-// Rows that a step works on: every token of the run, or only those whose logits are wanted.
-enum class RowSet : uint8_t { tokens, outputs };
+// Rows that a step works on: every token of the run; only those whose logits are wanted; what experts work on.
+enum class RowSet : uint8_t {
+  tokens,
+  outputs,
+  // Few rows: one row for each expert that a token chose (an entry): entry j of token r is row r * n_used + j. Many
+  // rows: places in order of experts (Buckets), some of them empty.
+  routed,
+};
 
 // Positions of keys and values come in pages of this many; attention walks them in chunks of one page
 // (docs/NUMERICS.md).
@@ -76,6 +92,7 @@ struct RunContext {
   int n_spans = 0;
   const int32_t* out_rows = nullptr;  // [n_out] row numbers, ascending
   int n_out = 0;
+  int n_routed = 0;  // rows of RowSet::routed; the runner fills it in, by the plan
 };
 
 struct Range {
@@ -114,7 +131,7 @@ inline void for_units(int64_t n, const Worker& w, const Each& each) {
 }
 
 inline int row_count(const RunContext& ctx, RowSet rows) {
-  return rows == RowSet::tokens ? ctx.n_rows : ctx.n_out;
+  return rows == RowSet::tokens ? ctx.n_rows : rows == RowSet::outputs ? ctx.n_out : ctx.n_routed;
 }
 
 // out[r] = scale * table[ids[r]]
@@ -167,6 +184,7 @@ struct NextRead {
   const std::byte* data = nullptr;  // [n_units, unit_bytes]; null: unknown
   int64_t n_units = 0;
   size_t unit_bytes = 0;
+  size_t expert_bytes = 0;  // where set: so much further for each expert before the first that the token chose
 };
 
 // y[r] = residual[r] + (w x[r] + bias), residual and bias where given. Of a two-plane x, the planes' products are
@@ -186,6 +204,138 @@ struct MatmulArgs {
   int64_t y_stride;       // elements
   RowSet rows;
   NextRead next;
+};
+
+// How a gate and its partner become one value: act(gate) * up. swiglu_oai (gpt-oss): with g = min(gate, 7) and u = up
+// within -7 and 7, g / (1 + e^(-1.702 g)) * (u + 1).
+enum class ActFn : uint8_t { silu, gelu_tanh, swiglu_oai };
+inline constexpr float kSwigluLimit = 7.0F;
+
+// y[r] = act(gate x[r] + its bias) * (up x[r] + its bias): two matrices of one format and shape over the same rows.
+struct GatedMatmulArgs {
+  static constexpr Op kOp = Op::gated_matmul;
+  MatmulArgs gate;       // without residual
+  const std::byte* up;   // as gate.w
+  const float* up_bias;  // [n_out] or null
+  ActFn fn;
+};
+
+// An expert that a token chose.
+struct ExpertChoice {
+  int32_t expert;
+  float weight;
+};
+
+// How router logits become weights: a softmax over all experts, each expert's sigmoid by itself, a softmax over the
+// chosen ones only.
+enum class Gating : uint8_t { softmax, sigmoid, softmax_chosen };
+
+// Each token's experts: those of the n_used largest scores, larger first, of equal ones the lower number first. Score:
+// the gating's value (softmax_chosen: the logit) plus bias. With n_groups > 1 only experts of the n_groups_used best
+// groups take part; a group's worth is the sum of its two largest scores. Weights: the gating's values without bias;
+// renormalized: divided by their sum (at least kLeastWeightSum); then times scale.
+inline constexpr float kLeastWeightSum = 0x1p-14F;
+struct RouteArgs {
+  static constexpr Op kOp = Op::route;
+  const float* logits;  // [n_rows, n_experts]
+  const float* bias;    // [n_experts] or null
+  int n_experts, n_used;
+  Gating gating;
+  bool renormalize;
+  float scale;
+  int n_groups, n_groups_used;  // 0 or 1: no groups
+  ExpertChoice* out;            // [n_rows, n_used]
+};
+
+// Routed rows in order of experts, for many rows. An expert's rows fill whole tiles (format::kTileRows), the last one
+// in part; expert e has tiles [first_tile[e], first_tile[e + 1]). A place is a row number in those tiles.
+// Lies in memory as int32: first_tile [n_experts + 1], count [n_experts], place_of [n_rows * n_used], row_of [places].
+struct Buckets {
+  int32_t* first_tile;
+  int32_t* count;     // rows of each expert
+  int32_t* place_of;  // of entry j of token r at r * n_used + j
+  int32_t* row_of;    // the token of a place; -1: empty
+  Buckets(int32_t* data, int n_experts, int64_t n_entries)
+      : first_tile(data), count(data + n_experts + 1), place_of(count + n_experts), row_of(place_of + n_entries) {}
+};
+// Places for n entries at most.
+inline int64_t place_count(int64_t n_entries, int n_experts) {
+  const int64_t tile = format::kTileRows, partial = n_entries < n_experts ? n_entries : n_experts;
+  return (n_entries + partial * (tile - 1)) / tile * tile;
+}
+inline int64_t bucket_ints(int64_t n_entries, int n_experts) {
+  return 2 * int64_t{n_experts} + 1 + n_entries + place_count(n_entries, n_experts);
+}
+
+struct BucketArgs {
+  static constexpr Op kOp = Op::bucket;
+  const ExpertChoice* choices;  // [n_rows, n_used]
+  int n_experts, n_used;
+  int32_t* out;  // Buckets
+};
+
+// Activation rows of tokens to the places of their experts.
+struct GatherArgs {
+  static constexpr Op kOp = Op::gather;
+  const std::byte* in;  // [n_rows] rows
+  size_t in_stride;
+  const int32_t* buckets;
+  int n, n_experts, n_used;
+  ActivationFormat format;  // of out: tiles
+  std::byte* out;           // tiles
+  size_t out_stride;
+};
+
+// Which matrix of a stack meets which rows.
+struct Routed {
+  int n_experts, n_used;
+  size_t expert_bytes;          // of one matrix of the stack, in the kernel's layout
+  const ExpertChoice* choices;  // [n_rows, n_used]
+  const int32_t* buckets;       // null with few rows: rows are entries
+  bool x_by_token;              // x has a row for each token; else for each routed row
+  bool weigh;                   // products are multiplied by the choice's weight, before the bias
+};
+
+// y[i] = w_e x[i] + bias_e for each routed row i and its expert e.
+struct ExpertMatmulArgs {
+  static constexpr Op kOp = Op::expert_matmul;
+  MatmulArgs of;  // of one expert; w: the stack; bias [n_experts, n_out]; rows: routed; without residual
+  Routed routed;
+};
+
+struct ExpertGatedArgs {
+  static constexpr Op kOp = Op::expert_gated;
+  GatedMatmulArgs of;  // as above
+  Routed routed;
+};
+
+// y[r] = residual[r] + sum over j of weight_j * (w_e x[entry] + bias_e), j ascending, each one fused multiply-add from
+// zero. For few rows; x has a row for each entry; y and residual have one for each token.
+struct ExpertSumArgs {
+  static constexpr Op kOp = Op::expert_sum;
+  MatmulArgs of;
+  Routed routed;
+};
+
+// out[r] = the same sum of what expert_matmul wrote.
+struct CombineArgs {
+  static constexpr Op kOp = Op::combine;
+  const float* in;              // [routed, n]
+  const ExpertChoice* choices;  // [n_rows, n_used]
+  const int32_t* buckets;       // or null
+  int n, n_experts, n_used;
+  bool weigh;  // else weights are taken as 1
+  float* out;  // [n_rows, n]
+};
+
+// out[r] = sigmoid(weight . x[r]) * y[r]
+struct RowGateArgs {
+  static constexpr Op kOp = Op::row_gate;
+  const float* x;       // [n_rows, n_in]
+  const float* weight;  // [n_in]
+  const float* y;       // [n_rows, n]
+  int n_in, n;
+  float* out;  // [n_rows, n]; may be y
 };
 
 // out = a + b
@@ -213,6 +363,15 @@ struct RopeArgs {
   const float* table;  // [n_rows, 2, 2 n_pairs]
   int n_heads, head_dim, n_pairs;
   bool neox;
+};
+
+// Each row times 1 + scale * ln(1 + floor((position + offset) / period)), in place.
+struct TemperatureArgs {
+  static constexpr Op kOp = Op::temperature;
+  float* x;  // [n_rows, n]
+  int n;
+  double scale;
+  int period, offset;
 };
 
 // Where one layer's keys and values lie within a page, f16. Head h: keys [head_dim][64] at k_offset + h * head_bytes,
@@ -272,16 +431,15 @@ struct SeenPages {
   }
 };
 
-enum class ActFn : uint8_t { silu, gelu_tanh };
-
 // out = act(gate) * up
 struct ActMulArgs {
   static constexpr Op kOp = Op::act_mul;
-  const float* gate;  // [n_rows, n]
-  const float* up;    // [n_rows, n]
+  const float* gate;  // [rows, n]
+  const float* up;    // [rows, n]
   int n;
   ActFn fn;
-  float* out;  // [n_rows, n]; may be gate
+  RowSet rows;
+  float* out;  // [rows, n]; may be gate
 };
 
 // x = cap * tanh(x / cap), in place
@@ -303,8 +461,21 @@ struct RepackArgs {
   std::byte* out;  // the whole packed matrix
 };
 
-using OpArgs = std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, AddArgs, HeadNormArgs,
-                            RopeArgs, KvStoreArgs, AttentionArgs, AttentionPartsArgs, AttentionMergeArgs, ActMulArgs,
-                            SoftcapArgs, RepackArgs>;
+using OpArgs =
+    std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, GatedMatmulArgs, RouteArgs,
+                 BucketArgs, GatherArgs, ExpertMatmulArgs, ExpertGatedArgs, ExpertSumArgs, CombineArgs, RowGateArgs,
+                 AddArgs, HeadNormArgs, RopeArgs, TemperatureArgs, KvStoreArgs, AttentionArgs, AttentionPartsArgs,
+                 AttentionMergeArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
+
+// The matrix that an op multiplies with; of a stack, one expert's. Null: none, or two.
+inline const MatmulArgs* matmul_of(const OpArgs& args) {
+  if (const auto* m = std::get_if<MatmulArgs>(&args)) return m;
+  if (const auto* m = std::get_if<ExpertMatmulArgs>(&args)) return &m->of;
+  if (const auto* m = std::get_if<ExpertSumArgs>(&args)) return &m->of;
+  return nullptr;
+}
+inline MatmulArgs* matmul_of(OpArgs& args) {
+  return const_cast<MatmulArgs*>(matmul_of(static_cast<const OpArgs&>(args)));
+}
 
 }  // namespace quern::kernels

@@ -11,7 +11,7 @@ struct KernelList {
   int n;
 };
 
-#define QUERN_TIER_FAMILIES(X) X(kRowwise) X(kQuantize) X(kAttention) X(kMatmul32) X(kMatmul256) X(kMatmulFloat)
+#define QUERN_TIER_FAMILIES(X) X(kRowwise) X(kExperts) X(kQuantize) X(kAttention) X(kMatmul32) X(kMatmul256) X(kMatmulFloat)
 
 #define QUERN_DECLARE_LIST(name) extern const KernelList name;
 #define QUERN_DECLARE_TIER(isa)           \

@@ -52,7 +52,9 @@ class Recorder {
   const std::map<const plan::Plan*, PlanSums>& sums() const { return sums_; }
 
  private:
-  void take(const plan::Plan& plan, const kernels::RunContext& ctx, const exec::RunTimes& times) {
+  void take(const plan::Plan& plan, const kernels::RunContext& given, const exec::RunTimes& times) {
+    kernels::RunContext ctx = given;
+    ctx.n_routed = plan.options.routed_rows(ctx.n_rows);
     if (ctx.positions[0] < first_position_) return;  // the context before what is measured
     std::vector<PlanSums::Mark>& marks = sums_[&plan].marks;
     marks.resize(times.marks[0].size() - 1);
@@ -102,11 +104,11 @@ void add_to(ProfileRow& row, const ProfileRow& part) {
   row.work += part.work;
 }
 
-std::vector<ProfileRow> longest_first(std::map<std::string, ProfileRow> named) {
+std::vector<ProfileRow> longest_first(const std::map<std::string, ProfileRow>& named) {
   std::vector<ProfileRow> rows;
-  for (auto& [name, row] : named) {
-    row.name = name;
-    rows.push_back(std::move(row));
+  for (const auto& [name, row] : named) {
+    rows.push_back(row);
+    rows.back().name = name;
   }
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   return rows;
@@ -175,10 +177,20 @@ Result<Phase> run_phase(engine::Engine& engine, engine::Session& session, const 
 std::string bucket_of(const plan::Call& call) {
   using kernels::Op;
   switch (call.kernel->key.op) {
-    case Op::matmul: {
-      const auto& m = std::get<kernels::MatmulArgs>(call.args);
-      return std::string("matmul ") + format::format_info(m.format).name + " " + family_of(without_layer(call.name));
-    }
+    case Op::matmul:
+    case Op::gated_matmul:
+      return std::string("matmul ") + format::format_info(call.query.weight).name + " " +
+             family_of(without_layer(call.name));
+    case Op::expert_matmul:
+    case Op::expert_gated:
+    case Op::expert_sum:
+      return std::string("experts ") + format::format_info(call.query.weight).name;
+    case Op::route:
+    case Op::bucket:
+    case Op::gather:
+    case Op::combine:
+    case Op::row_gate:
+      return "routing";
     case Op::attention:
     case Op::attention_parts:
     case Op::attention_merge:
@@ -188,6 +200,7 @@ std::string bucket_of(const plan::Call& call) {
     case Op::quantize:
       return "norms+quantize";
     case Op::rope:
+    case Op::temperature:
     case Op::rope_table:
     case Op::kv_store:
       return "rope+kv";

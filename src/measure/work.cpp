@@ -1,6 +1,7 @@
 #include "measure/work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace quern::measure {
@@ -48,6 +49,61 @@ struct Count {
     (a.act == format::ActivationFormat::f32 ? w.float_macs : w.int_macs) = n * u(a.n_out) * u(a.n_in);
     return w;
   }
+  Work operator()(const kernels::GatedMatmulArgs& a) const {
+    Work w = (*this)(a.gate);
+    w.weight_bytes *= 2;
+    w.int_macs *= 2;
+    w.float_macs *= 2;
+    return w;
+  }
+  Work operator()(const kernels::RouteArgs& a) const {
+    return {.read_bytes = tokens() * u(a.n_experts) * kF32, .write_bytes = choice_bytes(a.n_used)};
+  }
+  Work operator()(const kernels::BucketArgs& a) const {
+    return {.read_bytes = choice_bytes(a.n_used),
+            .write_bytes = u(kernels::bucket_ints(int64_t{ctx.n_rows} * a.n_used, a.n_experts)) * 4};
+  }
+  Work operator()(const kernels::GatherArgs& a) const {
+    const uint64_t n = tokens() * u(a.n_used);
+    return {.read_bytes = act_bytes(format::in_rows(a.format), a.n, n), .write_bytes = act_bytes(a.format, a.n, n)};
+  }
+  Work operator()(const kernels::ExpertMatmulArgs& a) const { return routed(a.of, a.routed); }
+  Work operator()(const kernels::ExpertGatedArgs& a) const {
+    Work w = routed(a.of.gate, a.routed);
+    w.weight_bytes *= 2;
+    w.int_macs *= 2;
+    return w;
+  }
+  Work operator()(const kernels::ExpertSumArgs& a) const {
+    Work w = routed(a.of, a.routed);
+    w.write_bytes = tokens() * u(a.of.n_out) * kF32;
+    if (a.of.residual != nullptr) w.read_bytes += w.write_bytes;
+    return w;
+  }
+  Work operator()(const kernels::CombineArgs& a) const {
+    const uint64_t bytes = tokens() * u(a.n) * kF32;
+    return {.read_bytes = u(a.n_used) * bytes + choice_bytes(a.n_used), .write_bytes = bytes};
+  }
+  Work operator()(const kernels::RowGateArgs& a) const {
+    const uint64_t bytes = tokens() * u(a.n) * kF32;
+    return {.weight_bytes = u(a.n_in) * kF32,
+            .read_bytes = bytes + tokens() * u(a.n_in) * kF32,
+            .write_bytes = bytes,
+            .float_macs = tokens() * u(a.n_in)};
+  }
+  uint64_t choice_bytes(int n_used) const { return tokens() * u(n_used) * sizeof(kernels::ExpertChoice); }
+  // Each expert that any row chose is read once: which they are only the run knows, so the expectation of even choice.
+  Work routed(const kernels::MatmulArgs& a, const kernels::Routed& r) const {
+    const uint64_t n = tokens() * u(r.n_used);
+    const double missed = std::pow(1.0 - static_cast<double>(r.n_used) / r.n_experts, static_cast<double>(ctx.n_rows));
+    const auto n_read = static_cast<uint64_t>(std::lround(r.n_experts * (1.0 - missed)));
+    const uint64_t row_bytes = format::row_bytes(a.format, static_cast<size_t>(a.n_in));
+    Work w{.weight_bytes = n_read * u(a.n_out) * row_bytes,
+           .read_bytes = act_bytes(a.act, a.n_in, n),
+           .write_bytes = n * u(a.n_out) * kF32};
+    (a.act == format::ActivationFormat::f32 ? w.float_macs : w.int_macs) = n * u(a.n_out) * u(a.n_in);
+    return w;
+  }
   Work operator()(const kernels::AddArgs& a) const {
     const uint64_t bytes = tokens() * u(a.n) * kF32;
     return {.read_bytes = 2 * bytes, .write_bytes = bytes};
@@ -59,6 +115,10 @@ struct Count {
   Work operator()(const kernels::RopeArgs& a) const {
     const uint64_t bytes = tokens() * u(a.n_heads) * 2 * u(a.n_pairs) * kF32;
     return {.read_bytes = bytes + tokens() * 4 * u(a.n_pairs) * kF32, .write_bytes = bytes};
+  }
+  Work operator()(const kernels::TemperatureArgs& a) const {
+    const uint64_t bytes = tokens() * u(a.n) * kF32;
+    return {.read_bytes = bytes, .write_bytes = bytes};
   }
   Work operator()(const kernels::KvStoreArgs& a) const {
     const uint64_t n = 2 * tokens() * u(a.place.n_kv_heads) * u(a.place.head_dim);
@@ -94,7 +154,7 @@ struct Count {
            kF32;
   }
   Work operator()(const kernels::ActMulArgs& a) const {
-    const uint64_t bytes = tokens() * u(a.n) * kF32;
+    const uint64_t bytes = rows(a.rows) * u(a.n) * kF32;
     return {.read_bytes = 2 * bytes, .write_bytes = bytes};
   }
   Work operator()(const kernels::SoftcapArgs& a) const {
@@ -129,6 +189,7 @@ uint64_t step_bytes(const plan::Plan& plan, int n_sequences, int position) {
   RunContext ctx;
   ctx.n_rows = ctx.n_spans = ctx.n_out = n_sequences;
   ctx.spans = spans.data();
+  ctx.n_routed = plan.options.routed_rows(ctx.n_rows);
   uint64_t bytes = 0;
   for (const plan::Step& step : plan.steps) {
     for (const plan::Call& call : step.calls) {

@@ -1,5 +1,6 @@
 // Binds a file's tensors to roles by one loop over the architecture's tensor rows.
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 
@@ -8,6 +9,7 @@
 #include "model/arch/arch.h"
 #include "model/model.h"
 #include "model/params.h"
+#include "model/rope.h"
 
 namespace quern::model {
 namespace {
@@ -27,14 +29,36 @@ int64_t dim_value(Dim dim, const Spec& spec, const LayerSpec& layer) {
       return int64_t{layer.n_heads} * layer.head_dim;
     case Dim::kv_rows:
       return int64_t{layer.n_kv_heads} * layer.head_dim;
+    case Dim::heads:
+      return layer.n_heads;
     case Dim::head_dim:
       return layer.head_dim;
     case Dim::ff:
       return layer.n_ff;
     case Dim::half_rope:
       return layer.rope.n_dims / 2;
+    case Dim::experts:
+      return layer.experts.n_experts;
+    case Dim::ff_expert:
+      return layer.experts.n_ff;
+    case Dim::ff_shared:
+      return layer.experts.n_ff_shared;
   }
   return 0;
+}
+
+bool is_in(Layers where, const LayerSpec& layer) {
+  switch (where) {
+    case Layers::all:
+      return true;
+    case Layers::dense:
+      return layer.experts.n_experts == 0;
+    case Layers::experts:
+      return layer.experts.n_experts > 0;
+    case Layers::shared_expert:
+      return layer.experts.n_ff_shared > 0;
+  }
+  return false;
 }
 
 std::string shape_text(const Tensor& tensor) {
@@ -56,15 +80,17 @@ class Binder {
 
   // Layer number `i`, or a global where `set` is model.globals (then layer 0 gives the dimensions).
   Result<void> bind(const TensorRow& row, size_t i, WeightSet& set) {
+    const LayerSpec& layer = model_.spec.layers[i];
+    if (!is_in(row.where, layer)) return {};
     const std::string name = with_layer(row.name, i);
     const Tensor* tensor = file_.find_tensor(name);
     if (tensor == nullptr) {
       if (row.need == Need::optional) return {};
-      return Error{Status::invalid_file, file_.path() + ": tensor '" + name + "' is missing"};
+      return missing(row, name, i);
     }
     used_.insert(tensor);
-    const LayerSpec& layer = model_.spec.layers[i];
     const int64_t cols = dim_value(row.cols, model_.spec, layer), rows = dim_value(row.rows, model_.spec, layer);
+    const int64_t depth = dim_value(row.depth, model_.spec, layer);
     int64_t all_rows = rows, first_row = 0;
     if (!row.parts.empty()) {
       all_rows = 0;
@@ -74,15 +100,16 @@ class Binder {
         all_rows += n;
       }
     }
-    QUERN_TRY_VOID(check_shape(*tensor, cols, all_rows));
+    QUERN_TRY_VOID(check_shape(*tensor, cols, all_rows, depth));
     QUERN_TRY(const format::Format format, file_.require_format(*tensor));
     Weight weight;
     weight.name = name + (row.parts.empty() ? "" : "[" + std::string(role_name(row.role)) + "]");
     weight.format = format;
     weight.cols = cols;
     weight.rows = rows;
+    weight.depth = depth;
     weight.data = tensor->data + static_cast<size_t>(first_row) * weight.row_bytes();
-    if (row.rows == Dim::one) QUERN_TRY_VOID(widen(weight));
+    if (row.rows == Dim::one || row.stacked_bias) QUERN_TRY_VOID(widen(weight));
     set.set(row.role, std::move(weight));
     return {};
   }
@@ -95,30 +122,58 @@ class Binder {
       model_.n_params += n;
     }
     for (const Tensor& tensor : file_.tensors()) {
-      if (!used_.contains(&tensor)) model_.unused_tensors.emplace_back(tensor.name);
+      if (used_.contains(&tensor)) continue;
+      const bool next_token = in_next_token_block(tensor.name);
+      (next_token ? model_.next_token_tensors : model_.unused_tensors).emplace_back(tensor.name);
     }
   }
 
  private:
-  Result<void> check_shape(const Tensor& tensor, int64_t cols, int64_t rows) const {
+  Error missing(const TensorRow& row, const std::string& name, size_t i) const {
+    const std::string fused = "blk." + std::to_string(i) + ".ffn_gate_up_exps.weight";
+    if ((row.role == Role::ffn_gate_exps || row.role == Role::ffn_up_exps) && file_.find_tensor(fused) != nullptr) {
+      return {Status::unsupported,
+              file_.path() + ": tensor '" + fused + "' has gate and up of experts in one: not supported yet"};
+    }
+    return {Status::invalid_file, file_.path() + ": tensor '" + name + "' is missing"};
+  }
+
+  // "blk.<n>." with n among the blocks after the network's own.
+  bool in_next_token_block(std::string_view name) const {
+    if (model_.spec.n_next_token_blocks == 0 || !name.starts_with("blk.")) return false;
+    name.remove_prefix(4);
+    size_t n = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), n);
+    const size_t first = model_.spec.layers.size();
+    return error == std::errc() && end != name.data() + name.size() && *end == '.' && n >= first &&
+           n < first + static_cast<size_t>(model_.spec.n_next_token_blocks);
+  }
+
+  Result<void> check_shape(const Tensor& tensor, int64_t cols, int64_t rows, int64_t depth) const {
     const bool same = tensor.shape[0] == static_cast<uint64_t>(cols) &&
                       (tensor.n_dims < 2 ? rows == 1 : tensor.shape[1] == static_cast<uint64_t>(rows)) &&
-                      (tensor.n_dims < 3 || tensor.shape[2] == 1) && (tensor.n_dims < 4 || tensor.shape[3] == 1);
+                      (tensor.n_dims < 3 ? depth == 1 : tensor.shape[2] == static_cast<uint64_t>(depth)) &&
+                      (tensor.n_dims < 4 || tensor.shape[3] == 1);
     if (same) return {};
     return file_.tensor_error(Status::invalid_file, tensor,
                               "has shape " + shape_text(tensor) + ", expected [" + std::to_string(cols) +
-                                  (rows == 1 ? "" : ", " + std::to_string(rows)) + "]");
+                                  (rows == 1 && depth == 1 ? "" : ", " + std::to_string(rows)) +
+                                  (depth == 1 ? "" : ", " + std::to_string(depth)) + "]");
   }
 
-  // Vectors are used as f32: other formats are widened into memory of the model's own, and so are unaligned ones.
+  // Vectors, and biases stacked as rows, are used as f32: other formats are widened into memory of the model's own, and
+  // so are unaligned ones.
   Result<void> widen(Weight& weight) {
     if (weight.format == format::Format::f32 && reinterpret_cast<uintptr_t>(weight.data) % alignof(float) == 0)
       return {};
-    QUERN_TRY(Buffer buffer, Buffer::allocate(static_cast<size_t>(weight.cols) * sizeof(float), "a widened vector"));
-    format::dequantize_row(weight.format, weight.data, buffer.as<float>(), static_cast<size_t>(weight.cols));
+    const size_t cols = static_cast<size_t>(weight.cols), rows = static_cast<size_t>(weight.rows);
+    QUERN_TRY(Buffer buffer, Buffer::allocate(rows * cols * sizeof(float), "a widened vector"));
+    for (size_t r = 0; r < rows; ++r) {
+      format::dequantize_row(weight.format, weight.data + r * weight.row_bytes(), buffer.as<float>() + r * cols, cols);
+    }
     weight.format = format::Format::f32;
     weight.data = buffer.data();
-    model_.widened.push_back(std::move(buffer));
+    model_.computed.push_back(std::move(buffer));
     return {};
   }
 
@@ -127,15 +182,19 @@ class Binder {
   std::set<const Tensor*> used_;
 };
 
-// Rope divisors are tensors: the same for every layer, LongRoPE's chosen by the context in use.
-void attach_rope_divisors(Model& model, const Params& params, int n_ctx) {
-  const int64_t original = params.rope_original_ctx > 0 ? params.rope_original_ctx : model.spec.n_ctx_train;
-  const int used = n_ctx > 0 ? n_ctx : model.spec.n_ctx_train;
-  const Role chosen = used > original ? Role::rope_factors_long : Role::rope_factors_short;
-  const Weight* weight = model.globals.get(chosen);
-  if (weight == nullptr) weight = model.globals.get(Role::rope_freqs);
-  if (weight == nullptr) return;
-  for (LayerSpec& layer : model.spec.layers) layer.rope.divisors = weight->f32();
+// A norm without weights is one with ones. It commutes with rotation, so it may as well come before.
+Result<void> bind_unit_head_norms(Model& model, const Arch& arch, const Params& params) {
+  if (arch.chunked.every == 0 || params.n_experts == arch.chunked.no_head_norm_at_experts) return {};
+  const int head_dim = model.spec.layers.front().head_dim;  // of all layers: one key states it
+  QUERN_TRY(Buffer buffer, Buffer::allocate(static_cast<size_t>(head_dim) * sizeof(float), "a norm of ones"));
+  std::fill_n(buffer.as<float>(), head_dim, 1.0F);
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    if (model.spec.layers[i].rope.kind == RopeKind::none) continue;
+    for (const Role role : {Role::attn_q_norm, Role::attn_k_norm})
+      model.layers[i].set(role, {"(ones)", format::Format::f32, head_dim, 1, 1, buffer.data()});
+  }
+  model.computed.push_back(std::move(buffer));
+  return {};
 }
 
 }  // namespace
@@ -162,7 +221,8 @@ Result<std::unique_ptr<Model>> load_model(const GgufFile& file, int n_ctx) {
     for (size_t i = 0; i < model->layers.size(); ++i) QUERN_TRY_VOID(binder.bind(row, i, model->layers[i]));
   }
   binder.count();
-  attach_rope_divisors(*model, params, n_ctx);
+  QUERN_TRY_VOID(bind_unit_head_norms(*model, *arch, params));
+  QUERN_TRY_VOID(attach_rope_divisors(*model, params, n_ctx));
   if (!model->unused_tensors.empty()) {
     log_warning(file.path() + ": " + std::to_string(model->unused_tensors.size()) +
                 " tensors are not used by architecture " + std::string(arch_name) + ", the first is '" +

@@ -1,7 +1,7 @@
 // Model -> Graph: the standard decoder over its Spec. Optional parts are there when their weights are.
 #include <map>
 
-#include "plan/graph.h"
+#include "plan/plan.h"
 
 namespace quern::plan {
 namespace {
@@ -19,8 +19,9 @@ enum class Precision : uint8_t { standard, high };
 
 class Builder {
  public:
-  Builder(const Model& model, const std::vector<kernels::KvPlace>& kv_places, const ActOf& act_of)
-      : model_(model), spec_(model.spec), kv_places_(kv_places), act_of_(act_of) {}
+  Builder(const Model& model, const std::vector<kernels::KvPlace>& kv_places, const PlanOptions& options,
+          const ActOf& act_of)
+      : model_(model), spec_(model.spec), kv_places_(kv_places), options_(options), act_of_(act_of) {}
 
   Graph build() {
     const Weight& embd = *model_.globals.get(Role::token_embd);
@@ -66,7 +67,10 @@ class Builder {
 
   // `in` as matmuls with this weight want it: quantized once per format, shared by all consumers.
   ValueId activation(ValueId in, const Weight& weight, Precision precision = Precision::standard) {
-    const ActivationFormat format = act_format(weight, precision, graph_.values[static_cast<size_t>(in)].rows);
+    return quantized(in, act_format(weight, precision, graph_.values[static_cast<size_t>(in)].rows));
+  }
+
+  ValueId quantized(ValueId in, ActivationFormat format) {
     if (format == ActivationFormat::f32) return in;
     const auto [it, fresh] = quantized_.try_emplace({in, format}, kNone);
     if (!fresh) return it->second;
@@ -91,15 +95,24 @@ class Builder {
     const ValueId x = activation(in, weight, precision);
     const RowSet rows = graph_.values[static_cast<size_t>(in)].rows;
     const ValueId out = value(name, weight.rows, ActivationFormat::f32, rows);
+    add({.name = name,
+         .args = matmul_args(weight, act_format(weight, precision, rows), rows),
+         .in = {x},
+         .out = out,
+         .weight = &weight,
+         .bias = bias});
+    return out;
+  }
+
+  static kernels::MatmulArgs matmul_args(const Weight& weight, ActivationFormat act, RowSet rows) {
     kernels::MatmulArgs args{};
     args.format = weight.format;
-    args.act = act_format(weight, precision, rows);
+    args.act = act;
     args.n_out = weight.rows;
     args.n_in = weight.cols;
     args.y_stride = weight.rows;
     args.rows = rows;
-    add({.name = name, .args = args, .in = {x}, .out = out, .weight = &weight, .bias = bias});
-    return out;
+    return args;
   }
 
   ValueId add_values(const char* name, ValueId a, ValueId b) {
@@ -160,6 +173,13 @@ class Builder {
     if (layer.rope.kind != model::RopeKind::none) rope_table(layer.rope);
     heads("attn_q", q, layer, layer.n_heads, w.get(Role::attn_q_norm));
     heads("attn_k", k, layer, layer.n_kv_heads, w.get(Role::attn_k_norm));
+    if (layer.temperature.period > 0) {
+      add({.name = "attn_q_temperature",
+           .args = kernels::TemperatureArgs{nullptr, layer.n_heads * layer.head_dim, layer.temperature.scale,
+                                            layer.temperature.period, layer.temperature.offset},
+           .in = {q},
+           .out = q});
+    }
     const kernels::KvPlace place = kv_places_[layer_];
     add({.name = "kv_store", .args = kernels::KvStoreArgs{nullptr, nullptr, place}, .in = {k, v}});
     const ValueId o = value("attn", int64_t{layer.n_heads} * layer.head_dim);
@@ -175,17 +195,154 @@ class Builder {
 
   ValueId ffn_half(ValueId x, const LayerSpec& layer, const WeightSet& w) {
     const ValueId h = norm("ffn_norm", x, *w.get(Role::ffn_norm));
+    const ValueId y = layer.experts.n_experts > 0 ? experts(h, layer, w) : dense(h, layer, w);
+    return residual("ffn_residual", x, y, "ffn_post_norm", w.get(Role::ffn_post_norm));
+  }
+
+  ValueId act_mul(const char* name, ValueId gate, ValueId up, const LayerSpec& layer) {
+    static constexpr kernels::ActFn kFn[] = {kernels::ActFn::silu, kernels::ActFn::gelu_tanh,
+                                             kernels::ActFn::swiglu_oai};
+    const Value& in = graph_.values[static_cast<size_t>(gate)];
+    const RowSet rows = in.rows;
+    const auto n = static_cast<int>(in.width);
+    const ValueId out = value(name, n, ActivationFormat::f32, rows);
+    add({.name = name,
+         .args = kernels::ActMulArgs{nullptr, nullptr, n, kFn[static_cast<int>(layer.activation)], rows, nullptr},
+         .in = {gate, up},
+         .out = out});
+    return out;
+  }
+
+  ValueId dense(ValueId h, const LayerSpec& layer, const WeightSet& w) {
     for (const Role role : {Role::ffn_gate, Role::ffn_up}) activation(h, *w.get(role));
     const ValueId gate = matmul("ffn_gate", h, *w.get(Role::ffn_gate));
     const ValueId up = matmul("ffn_up", h, *w.get(Role::ffn_up));
-    const ValueId act = value("ffn_act", layer.n_ff);
-    const auto fn = layer.activation == model::Activation::silu ? kernels::ActFn::silu : kernels::ActFn::gelu_tanh;
-    add({.name = "ffn_act",
-         .args = kernels::ActMulArgs{nullptr, nullptr, layer.n_ff, fn, nullptr},
-         .in = {gate, up},
-         .out = act});
-    const ValueId y = matmul("ffn_down", act, *w.get(Role::ffn_down));
-    return residual("ffn_residual", x, y, "ffn_post_norm", w.get(Role::ffn_post_norm));
+    return matmul("ffn_down", act_mul("ffn_act", gate, up, layer), *w.get(Role::ffn_down));
+  }
+
+  // What the ops of a layer's experts share.
+  struct Routing {
+    const model::ExpertSpec& spec;
+    ValueId choices;
+    ValueId buckets;  // kNone with few rows
+  };
+
+  Routing route(ValueId logits, const model::ExpertSpec& e, const Weight* bias) {
+    static constexpr kernels::Gating kGating[] = {kernels::Gating::softmax, kernels::Gating::sigmoid,
+                                                  kernels::Gating::softmax_chosen};
+    Routing routing{e, value("ffn_choices", 2 * int64_t{e.n_used}), kNone};
+    add({.name = "ffn_route",
+         .args = kernels::RouteArgs{nullptr, bias != nullptr ? bias->f32() : nullptr, e.n_experts, e.n_used,
+                                    kGating[static_cast<int>(e.gating)], e.renormalize, e.scale, e.n_groups,
+                                    e.n_groups_used, nullptr},
+         .in = {logits},
+         .out = routing.choices});
+    if (options_.row_class(RowSet::tokens) != kernels::RowClass::prefill) return routing;
+    routing.buckets = value("ffn_buckets", 2 * int64_t{e.n_used});
+    graph_.values[static_cast<size_t>(routing.buckets)].more_bytes =
+        static_cast<size_t>(kernels::bucket_ints(0, e.n_experts) + int64_t{e.n_experts} * format::kTileRows) * 4;
+    add({.name = "ffn_buckets",
+         .args = kernels::BucketArgs{nullptr, e.n_experts, e.n_used, nullptr},
+         .in = {routing.choices},
+         .out = routing.buckets});
+    return routing;
+  }
+
+  // Rows of tokens as the experts' matmuls with this weight want them: many quantized rows go to the experts' places.
+  ValueId routed_rows(ValueId h, const Weight& weight, const Routing& r) {
+    const ActivationFormat format = act_format(weight, Precision::standard, RowSet::routed);
+    const ValueId rows = quantized(h, format::in_rows(format));
+    if (!format::is_tiled(format)) return rows;
+    const auto [it, fresh] = gathered_.try_emplace({rows, format}, kNone);
+    if (!fresh) return it->second;
+    const Value source = graph_.values[static_cast<size_t>(rows)];
+    it->second = value("ffn_gathered", source.width, format, RowSet::routed);
+    add({.name = "ffn_gather",
+         .args = kernels::GatherArgs{nullptr, 0, nullptr, static_cast<int>(source.width), r.spec.n_experts,
+                                     r.spec.n_used, format, nullptr, 0},
+         .in = {rows, r.buckets},
+         .out = it->second});
+    return it->second;
+  }
+
+  // h: a row for each token, or for each routed row.
+  ValueId expert_matmul(const char* name, ValueId h, const Weight& weight, const Weight* bias, const Routing& r,
+                        bool weigh) {
+    const bool by_token = graph_.values[static_cast<size_t>(h)].rows == RowSet::tokens;
+    const ValueId x = by_token ? routed_rows(h, weight, r) : activation(h, weight);
+    const ActivationFormat act = graph_.values[static_cast<size_t>(x)].format;
+    const ValueId out = value(name, weight.rows, ActivationFormat::f32, RowSet::routed);
+    kernels::Routed routed{};
+    routed.n_experts = r.spec.n_experts;
+    routed.n_used = r.spec.n_used;
+    routed.x_by_token = graph_.values[static_cast<size_t>(x)].rows == RowSet::tokens;
+    routed.weigh = weigh;
+    add({.name = name,
+         .args = kernels::ExpertMatmulArgs{matmul_args(weight, act, RowSet::routed), routed},
+         .in = {x, r.choices, r.buckets},
+         .out = out,
+         .weight = &weight,
+         .bias = bias});
+    return out;
+  }
+
+  ValueId combine(ValueId y, const Routing& r) {
+    const int64_t n = graph_.values[static_cast<size_t>(y)].width;
+    const ValueId out = value("ffn_experts", n);
+    add({.name = "ffn_combine",
+         .args = kernels::CombineArgs{nullptr, nullptr, nullptr, static_cast<int>(n), r.spec.n_experts, r.spec.n_used,
+                                      !r.spec.weigh_input, nullptr},
+         .in = {y, r.choices, r.buckets},
+         .out = out});
+    return out;
+  }
+
+  // The order of nodes lets the shared expert's matmuls stand beside those of the others (docs/NUMERICS.md: sums).
+  ValueId experts(ValueId h, const LayerSpec& layer, const WeightSet& w) {
+    const bool shared = layer.experts.n_ff_shared > 0;
+    const Weight& router = *w.get(Role::ffn_gate_inp);
+    activation(h, router, Precision::high);
+    if (shared) {
+      for (const Role role : {Role::ffn_gate_shexp, Role::ffn_up_shexp}) activation(h, *w.get(role));
+    }
+    // A rounded logit can choose another expert; a router is small.
+    const ValueId logits = matmul("ffn_gate_inp", h, router, w.get(Role::ffn_gate_inp_bias), Precision::high);
+    ValueId shared_gate = kNone, shared_up = kNone, shared_down = kNone;
+    if (shared) {
+      shared_gate = matmul("ffn_gate_shexp", h, *w.get(Role::ffn_gate_shexp));
+      shared_up = matmul("ffn_up_shexp", h, *w.get(Role::ffn_up_shexp));
+    }
+    const Routing r = route(logits, layer.experts, w.get(Role::exp_probs_b));
+    ValueId shared_act = kNone;
+    if (shared) {
+      shared_act = act_mul("ffn_act_shexp", shared_gate, shared_up, layer);
+      activation(shared_act, *w.get(Role::ffn_down_shexp));
+    }
+    const bool weigh = layer.experts.weigh_input;
+    for (const Role role : {Role::ffn_gate_exps, Role::ffn_up_exps}) routed_rows(h, *w.get(role), r);
+    const ValueId gate =
+        expert_matmul("ffn_gate_exps", h, *w.get(Role::ffn_gate_exps), w.get(Role::ffn_gate_exps_bias), r, weigh);
+    const ValueId up =
+        expert_matmul("ffn_up_exps", h, *w.get(Role::ffn_up_exps), w.get(Role::ffn_up_exps_bias), r, weigh);
+    const ValueId act = act_mul("ffn_act", gate, up, layer);
+    if (shared) shared_down = matmul("ffn_down_shexp", shared_act, *w.get(Role::ffn_down_shexp));
+    if (shared && w.has(Role::ffn_gate_inp_shexp)) shared_down = row_gate(h, *w.get(Role::ffn_gate_inp_shexp), shared_down);
+    const ValueId down =
+        expert_matmul("ffn_down_exps", act, *w.get(Role::ffn_down_exps), w.get(Role::ffn_down_exps_bias), r, false);
+    const ValueId y = combine(down, r);
+    return shared ? add_values("ffn_shared", shared_down, y) : y;
+  }
+
+  ValueId row_gate(ValueId x, const Weight& weight, ValueId y) {
+    const int64_t n = graph_.values[static_cast<size_t>(y)].width;
+    const ValueId out = value("ffn_gated_shexp", n);
+    add({.name = "ffn_row_gate",
+         .args = kernels::RowGateArgs{nullptr, nullptr, nullptr, static_cast<int>(weight.cols), static_cast<int>(n),
+                                      nullptr},
+         .in = {x, y},
+         .out = out,
+         .weight = &weight});
+    return out;
   }
 
   void head(ValueId x) {
@@ -206,18 +363,26 @@ class Builder {
   const Model& model_;
   const model::Spec& spec_;
   const std::vector<kernels::KvPlace>& kv_places_;
+  const PlanOptions& options_;
   const ActOf& act_of_;
   Graph graph_;
   size_t layer_ = 0;
   std::string prefix_;
-  std::map<std::pair<ValueId, ActivationFormat>, ValueId> quantized_;
+  std::map<std::pair<ValueId, ActivationFormat>, ValueId> quantized_, gathered_;
   std::vector<std::pair<model::RopeSpec, ValueId>> tables_;
 };
 
 }  // namespace
 
-Graph build_graph(const Model& model, const std::vector<kernels::KvPlace>& kv_places, const ActOf& act_of) {
-  return Builder(model, kv_places, act_of).build();
+Result<Graph> build_graph(const Model& model, const std::vector<kernels::KvPlace>& kv_places,
+                          const PlanOptions& options, const ActOf& act_of) {
+  for (const LayerSpec& layer : model.spec.layers) {
+    if (layer.chunk > 0 && (options.n_ctx == 0 || options.n_ctx > layer.chunk)) {
+      return Error{Status::unsupported, "attention in chunks of " + std::to_string(layer.chunk) +
+                                            " tokens: only contexts up to that length are supported (--ctx)"};
+    }
+  }
+  return Builder(model, kv_places, options, act_of).build();
 }
 
 }  // namespace quern::plan

@@ -15,12 +15,29 @@ using kernels::Layout;
 using kernels::RowClass;
 using kernels::RowSet;
 
-RowClass class_of(int max_rows) {
+RowClass class_of_rows(int max_rows) {
   return max_rows == 1 ? RowClass::decode : max_rows <= kernels::kFewRows ? RowClass::few : RowClass::prefill;
 }
 
 kernels::Shape matmul_shape(const model::Weight& weight) {
   return {weight.rows, weight.cols};
+}
+
+// Matrices of a stack are packed as one: whole panels of 16 rows each, or they stay as they are.
+Layout layout_of(const model::Weight& weight, uint32_t isa_mask) {
+  if (weight.depth > 1 && weight.rows % kernels::kPanelRows != 0) return Layout::disk;
+  return kernels::choose_matmul(weight.format, matmul_shape(weight), isa_mask).layout;
+}
+
+size_t matrix_bytes(const model::Weight& weight, Layout layout) {
+  return layout == Layout::disk ? weight.row_bytes() * static_cast<size_t>(weight.rows)
+                                : kernels::x16_bytes(weight.format, weight.rows, weight.cols);
+}
+
+// Roles of what is added to a matmul's result: read as it lies.
+bool is_added(model::Role role) {
+  const std::string_view name = model::role_name(role);
+  return name == "exp_probs_b" || (name.size() > 5 && name.substr(name.size() - 5) == "_bias");
 }
 
 bool left_out(const std::vector<std::string>& no_fuse, const std::string& name) {
@@ -120,6 +137,51 @@ class Bind {
     a.y = f32(node_.out);
     a.y_stride = static_cast<int64_t>(value(node_.out).stride() / sizeof(float));
   }
+  void operator()(kernels::GatedMatmulArgs& a) const {
+    (*this)(a.gate);
+    a.up = weights_.find(*node_.up, layout_);
+    a.up_bias = node_.up_bias != nullptr ? node_.up_bias->f32() : nullptr;
+  }
+  void operator()(kernels::RouteArgs& a) const {
+    a.logits = f32(node_.in[0]);
+    a.out = as<kernels::ExpertChoice>(node_.out);
+  }
+  void operator()(kernels::BucketArgs& a) const {
+    a.choices = as<kernels::ExpertChoice>(node_.in[0]);
+    a.out = as<int32_t>(node_.out);
+  }
+  void operator()(kernels::GatherArgs& a) const {
+    a.in = at(node_.in[0]);
+    a.in_stride = value(node_.in[0]).stride();
+    a.buckets = as<int32_t>(node_.in[1]);
+    a.out = at(node_.out);
+    a.out_stride = value(node_.out).stride();
+  }
+  void operator()(kernels::ExpertMatmulArgs& a) const {
+    (*this)(a.of);
+    bind(a.routed);
+  }
+  void operator()(kernels::ExpertGatedArgs& a) const {
+    (*this)(a.of);
+    bind(a.routed);
+  }
+  void operator()(kernels::ExpertSumArgs& a) const {
+    (*this)(a.of);
+    bind(a.routed);
+  }
+  void operator()(kernels::CombineArgs& a) const {
+    a.in = f32(node_.in[0]);
+    a.choices = as<kernels::ExpertChoice>(node_.in[1]);
+    a.buckets = node_.in[2] != kNone ? as<int32_t>(node_.in[2]) : nullptr;
+    a.out = f32(node_.out);
+  }
+  void operator()(kernels::RowGateArgs& a) const {
+    a.x = f32(node_.in[0]);
+    a.weight = node_.weight->f32();
+    a.y = f32(node_.in[1]);
+    a.out = f32(node_.out);
+  }
+  void operator()(kernels::TemperatureArgs& a) const { a.x = f32(node_.out); }
   void operator()(kernels::AddArgs& a) const {
     a.a = f32(node_.in[0]);
     a.b = f32(node_.in[1]);
@@ -163,7 +225,17 @@ class Bind {
     const size_t offset = map_.offsets[static_cast<size_t>(id)];
     return arena_ + (value(id).private_copies ? map_.bytes(thread_) + offset : offset);
   }
-  float* f32(ValueId id) const { return reinterpret_cast<float*>(at(id)); }
+  template <class T>
+  T* as(ValueId id) const {
+    return reinterpret_cast<T*>(at(id));
+  }
+  float* f32(ValueId id) const { return as<float>(id); }
+  // in: x, choices, buckets
+  void bind(kernels::Routed& r) const {
+    r.expert_bytes = matrix_bytes(*node_.weight, layout_);
+    r.choices = as<kernels::ExpertChoice>(node_.in[1]);
+    r.buckets = node_.in[2] != kNone ? as<int32_t>(node_.in[2]) : nullptr;
+  }
 
   const Graph& graph_;
   const Node& node_;
@@ -190,39 +262,59 @@ void bind_call(Call& call, const Graph& graph, const Node& node, const ArenaMap&
   }
 }
 
+const kernels::Routed* routed_of(const kernels::OpArgs& args) {
+  if (const auto* m = std::get_if<kernels::ExpertMatmulArgs>(&args)) return &m->routed;
+  if (const auto* m = std::get_if<kernels::ExpertSumArgs>(&args)) return &m->routed;
+  return nullptr;
+}
+
 // Tells each matmul of few rows what the next one will read; the last, what the first will in the next run.
 void link_reads(Plan& plan) {
   std::vector<Call*> calls;
   for (Step& step : plan.steps) {
     for (Call& call : step.calls) {
-      const auto* m = std::get_if<kernels::MatmulArgs>(&call.args);
+      const auto* m = kernels::matmul_of(call.args);
       if (m != nullptr && call.kernel->key.layout == Layout::x16 && !format::is_tiled(m->act)) calls.push_back(&call);
     }
   }
   for (size_t i = 0; i < calls.size(); ++i) {
-    const auto& next = std::get<kernels::MatmulArgs>(calls[(i + 1) % calls.size()]->args);
-    const kernels::NextRead read{next.w, kernels::panel_count(next.n_out),
-                                 kernels::panel_bytes(next.format, next.n_in)};
-    std::get<kernels::MatmulArgs>(calls[i]->args).next = read;
-    for (kernels::OpArgs& other : calls[i]->others) std::get<kernels::MatmulArgs>(other).next = read;
+    const Call& after = *calls[(i + 1) % calls.size()];
+    const kernels::MatmulArgs& next = *kernels::matmul_of(after.args);
+    kernels::NextRead read{next.w, kernels::panel_count(next.n_out), kernels::panel_bytes(next.format, next.n_in), 0};
+    // Which expert is next, only a matmul over the same choices can tell.
+    if (const auto* routed = routed_of(after.args)) {
+      const auto* mine = routed_of(calls[i]->args);
+      if (mine == nullptr || mine->choices != routed->choices) read.data = nullptr;
+      read.expert_bytes = routed->expert_bytes;
+    }
+    kernels::matmul_of(calls[i]->args)->next = read;
+    for (kernels::OpArgs& other : calls[i]->others) kernels::matmul_of(other)->next = read;
   }
 }
 
 kernels::Query query_of(const Graph& graph, const Node& node, const PlanOptions& options) {
   kernels::Query query{.op = node.op()};
   const RowSet rows = graph.row_set(node);
-  query.row_class = class_of(options.rows_of(rows));
+  query.row_class = options.row_class(rows);
   if (const auto* embed = std::get_if<kernels::EmbedArgs>(&node.args)) {
     query.weight = embed->format;
     query.shape.n_in = embed->n_dim;
   } else if (const auto* quantize = std::get_if<kernels::QuantizeArgs>(&node.args)) {
     query.act = quantize->format;
     query.shape.n_in = quantize->n;
-  } else if (const auto* matmul = std::get_if<kernels::MatmulArgs>(&node.args)) {
+  } else if (is_matmul(node.op())) {
+    const kernels::MatmulArgs* matmul = kernels::matmul_of(node.args);
+    if (const auto* gated = std::get_if<kernels::GatedMatmulArgs>(&node.args)) matmul = &gated->gate;
+    if (const auto* gated = std::get_if<kernels::ExpertGatedArgs>(&node.args)) matmul = &gated->of.gate;
     query.weight = matmul->format;
     query.act = matmul->act;
     query.shape = matmul_shape(*node.weight);
-    query.layout = kernels::choose_matmul(matmul->format, query.shape, options.isa_mask).layout;
+    query.layout = layout_of(*node.weight, options.isa_mask);
+  } else if (const auto* gather = std::get_if<kernels::GatherArgs>(&node.args)) {
+    query.act = gather->format;
+    query.shape.n_in = gather->n;
+  } else if (const auto* route = std::get_if<kernels::RouteArgs>(&node.args)) {
+    query.shape = {route->n_experts, route->n_used};
   } else if (const auto* attention = std::get_if<kernels::AttentionArgs>(&node.args)) {
     query.shape = {attention->n_heads / attention->place.n_kv_heads, attention->place.head_dim};
   } else if (const auto* parts = std::get_if<kernels::AttentionPartsArgs>(&node.args)) {
@@ -249,7 +341,9 @@ int block_rows(const Graph& graph, const std::vector<int>& nodes) {
   for (const int n : nodes) {
     const Node& node = graph.nodes[static_cast<size_t>(n)];
     if (!is_row_wise(node.op()) || node.replicated) return 0;
-    values.insert(node.in.begin(), node.in.end());
+    for (const ValueId id : node.in) {
+      if (id != kNone) values.insert(id);
+    }
     if (node.op() == kernels::Op::kv_store) unit = std::max(unit, kKeyLine);
     if (node.out == kNone) continue;
     values.insert(node.out);
@@ -263,22 +357,39 @@ int block_rows(const Graph& graph, const std::vector<int>& nodes) {
 
 }  // namespace
 
+RowClass PlanOptions::row_class(RowSet rows) const {
+  return class_of_rows(rows == RowSet::outputs ? max_outputs : max_rows);
+}
+
+int PlanOptions::routed_rows(int n_rows) const {
+  const int64_t n_entries = int64_t{n_rows} * n_used;
+  return static_cast<int>(row_class(RowSet::routed) == RowClass::prefill ? kernels::place_count(n_entries, n_experts)
+                                                                         : n_entries);
+}
+
+int PlanOptions::rows_of(RowSet rows) const {
+  return rows == RowSet::tokens ? max_rows : rows == RowSet::outputs ? max_outputs : routed_rows(max_rows);
+}
+
 std::vector<PackRequest> pack_requests(const model::Model& model, uint32_t isa_mask) {
   std::vector<PackRequest> requests;
   std::set<const std::byte*> seen;  // tied weights are packed once
   const auto consider = [&](const model::Weight* weight) {
     if (weight == nullptr || weight->rows <= 1) return;
     const kernels::Shape shape = matmul_shape(*weight);
-    const Layout layout = kernels::choose_matmul(weight->format, shape, isa_mask).layout;
+    const Layout layout = layout_of(*weight, isa_mask);
     if (layout == Layout::disk || !seen.insert(weight->data).second) return;
     const Kernel* kernel = kernels::find_kernel(
         {kernels::Op::repack, weight->format, format::ActivationFormat::f32, layout, RowClass::prefill, shape},
         isa_mask);
     QUERN_CHECK(kernel != nullptr);
-    requests.push_back({weight, layout, kernel, kernels::x16_bytes(weight->format, weight->rows, weight->cols)});
+    requests.push_back({weight, layout, kernel, kernels::x16_bytes(weight->format, weight->rows * weight->depth, weight->cols)});
   };
   for (const model::WeightSet& layer : model.layers) {
-    for (size_t role = 0; role < model::kRoleCount; ++role) consider(layer.get(static_cast<model::Role>(role)));
+    for (size_t i = 0; i < model::kRoleCount; ++i) {
+      const auto role = static_cast<model::Role>(i);
+      if (!is_added(role)) consider(layer.get(role));
+    }
   }
   using model::Role;
   consider(model.globals.has(Role::output) ? model.globals.get(Role::output) : model.globals.get(Role::token_embd));
@@ -305,21 +416,26 @@ KvLayout make_kv_layout(const model::Spec& spec) {
 }
 
 Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights,
-                     const PlanOptions& options, std::byte* arena) {
-  QUERN_TRY_VOID(check_fusion_names(options.no_fuse));
+                     const PlanOptions& given, std::byte* arena) {
+  QUERN_TRY_VOID(check_fusion_names(given.no_fuse));
+  PlanOptions options = given;
+  for (const model::LayerSpec& layer : model.spec.layers) {
+    options.n_used = std::max(options.n_used, layer.experts.n_used);
+    options.n_experts = std::max(options.n_experts, layer.experts.n_experts);
+  }
   const auto act_of = [&](const model::Weight& weight, RowSet rows) {
     return kernels::act_for(kernels::choose_matmul(weight.format, matmul_shape(weight), options.isa_mask).act,
-                            class_of(options.rows_of(rows)));
+                            options.row_class(rows));
   };
-  Graph graph = build_graph(model, kv.layers, act_of);
+  QUERN_TRY(Graph graph, build_graph(model, kv.layers, options, act_of));
   Steps steps;
   for (size_t n = 0; n < graph.nodes.size(); ++n) steps.push_back({static_cast<int>(n)});
+  Plan plan;
   for (const Fusion& fusion : all_fusions()) {
-    if (!left_out(options.no_fuse, fusion.name)) fusion.apply(graph, steps, options);
+    if (!left_out(options.no_fuse, fusion.name)) fusion.apply(graph, steps, options, plan.declines);
   }
   const ArenaMap map = place_values(graph, steps, options);
-  Plan plan;
-  plan.row_class = class_of(options.max_rows);
+  plan.row_class = options.row_class(RowSet::tokens);
   plan.options = options;
   plan.arena_bytes = map.bytes(options.n_threads);
   plan.logits = reinterpret_cast<float*>(arena + map.offsets[static_cast<size_t>(graph.logits)]);
@@ -334,6 +450,7 @@ Result<Plan> compile(const model::Model& model, const KvLayout& kv, const Packed
                 node.args,
                 {},
                 node.replicated,
+                graph.row_set(node),
                 node.name,
                 query};
       call.tuned = options.choices != nullptr && options.choices->find(query) != nullptr;

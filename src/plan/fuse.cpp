@@ -1,6 +1,7 @@
 // Fusions: named rewrite rules over (graph, steps). None changes a bit of any result, which a test shows for each.
 #include <algorithm>
 
+#include "kernels/layout.h"
 #include "plan/plan.h"
 
 namespace quern::plan {
@@ -18,6 +19,24 @@ bool is_row_wise(kernels::Op op) {
     case Op::kv_store:
     case Op::attention_merge:
     case Op::act_mul:
+    case Op::route:
+    case Op::combine:
+    case Op::row_gate:
+    case Op::temperature:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_matmul(kernels::Op op) {
+  using kernels::Op;
+  switch (op) {
+    case Op::matmul:
+    case Op::gated_matmul:
+    case Op::expert_matmul:
+    case Op::expert_gated:
+    case Op::expert_sum:
       return true;
     default:
       return false;
@@ -36,13 +55,116 @@ int uses(const Graph& graph, ValueId value) {
   return n;
 }
 
+using Declines = std::vector<Decline>;
+
+// The node of a step that is one node; null otherwise.
+Node* only(Graph& graph, const std::vector<int>& step) {
+  return step.size() == 1 ? &graph.nodes[static_cast<size_t>(step[0])] : nullptr;
+}
+
+void erase(Steps& steps, size_t first, size_t n) {
+  const auto at = steps.begin() + static_cast<std::ptrdiff_t>(first);
+  steps.erase(at, at + static_cast<std::ptrdiff_t>(n));
+}
+
+// Of the value's last writer.
+size_t step_of(const Graph& graph, const Steps& steps, ValueId value) {
+  size_t found = 0;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    for (const int n : steps[s]) {
+      if (graph.nodes[static_cast<size_t>(n)].out == value) found = s;
+    }
+  }
+  return found;
+}
+
+bool has_kernel(kernels::Op op, const Node& matmul, const kernels::MatmulArgs& m, kernels::RowClass row_class,
+                const PlanOptions& options) {
+  const kernels::Shape shape{matmul.weight->rows, matmul.weight->cols};
+  if (matmul.weight->depth > 1 && matmul.weight->rows % kernels::kPanelRows != 0) return false;
+  const kernels::Layout layout = kernels::choose_matmul(m.format, shape, options.isa_mask).layout;
+  return kernels::find_kernel({op, m.format, m.act, layout, row_class, shape}, options.isa_mask) != nullptr;
+}
+
+// gate = x W, up = x V, out = act(gate) * up: one walk over both matrices, nothing in between is written. Many rows.
+void fuse_gate_up(Graph& graph, Steps& steps, const PlanOptions& options, Declines& declines) {
+  const auto row_class = options.row_class(kernels::RowSet::tokens);
+  if (row_class != kernels::RowClass::prefill) return;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const Node* act = only(graph, steps[s]);
+    if (act == nullptr || act->op() != Op::act_mul) continue;
+    const size_t gate_step = step_of(graph, steps, act->in[0]), up_step = step_of(graph, steps, act->in[1]);
+    Node *gate = only(graph, steps[gate_step]), *up = only(graph, steps[up_step]);
+    if (gate == nullptr || up == nullptr || kernels::matmul_of(gate->args) == nullptr || up->op() != gate->op() ||
+        gate->in != up->in || uses(graph, gate->out) != 1 || uses(graph, up->out) != 1)
+      continue;
+    const kernels::MatmulArgs* m = kernels::matmul_of(gate->args);
+    const bool routed = gate->op() == Op::expert_matmul;
+    const auto decline = [&](const char* reason) { declines.push_back({"gate_up", gate->name, reason}); };
+    if (gate->weight->format != up->weight->format) {
+      decline("gate and up differ in format");
+      continue;
+    }
+    if (routed && std::get<kernels::ExpertMatmulArgs>(gate->args).routed.weigh) {
+      decline("experts weigh their input");
+      continue;
+    }
+    if (!has_kernel(routed ? Op::expert_gated : Op::gated_matmul, *gate, *m, row_class, options)) {
+      decline("no kernel for this format");
+      continue;
+    }
+    const kernels::GatedMatmulArgs pair{*m, nullptr, nullptr, std::get<kernels::ActMulArgs>(act->args).fn};
+    gate->up = up->weight;
+    gate->up_bias = up->bias;
+    gate->out = act->out;
+    if (routed) {
+      const kernels::Routed r = std::get<kernels::ExpertMatmulArgs>(gate->args).routed;
+      gate->args = kernels::ExpertGatedArgs{pair, r};
+    } else {
+      gate->args = pair;
+    }
+    erase(steps, s, 1);
+    erase(steps, up_step, 1);
+    s -= 2;
+  }
+}
+
+// y_e = x W_e for each chosen expert, then their weighted sum: the matmul adds up itself, expert by expert. One row:
+// with more, a row's experts do not come in its own order.
+void fuse_expert_sum(Graph& graph, Steps& steps, const PlanOptions& options, Declines& declines) {
+  for (size_t s = 1; s < steps.size(); ++s) {
+    Node *matmul = only(graph, steps[s - 1]), *combine = only(graph, steps[s]);
+    if (matmul == nullptr || combine == nullptr || matmul->op() != Op::expert_matmul ||
+        combine->op() != Op::combine || combine->in[0] != matmul->out)
+      continue;
+    const auto args = std::get<kernels::ExpertMatmulArgs>(matmul->args);
+    const auto row_class = options.row_class(kernels::RowSet::tokens);
+    if (row_class != kernels::RowClass::decode) {
+      declines.push_back({"expert_sum", matmul->name, "more than one row"});
+      continue;
+    }
+    if (!has_kernel(Op::expert_sum, *matmul, args.of, row_class, options)) {
+      declines.push_back({"expert_sum", matmul->name, "no kernel for this format"});
+      continue;
+    }
+    kernels::ExpertSumArgs sum{args.of, args.routed};
+    sum.routed.weigh = !std::get<kernels::CombineArgs>(combine->args).weigh;
+    sum.of.rows = kernels::RowSet::tokens;
+    matmul->args = sum;
+    matmul->out = combine->out;
+    erase(steps, s, 1);
+  }
+}
+
 // y = x W, then out = r + y: the matmul adds r itself. Only where nothing else reads y.
-void fuse_matmul_add(Graph& graph, Steps& steps, const PlanOptions&) {
+void fuse_matmul_add(Graph& graph, Steps& steps, const PlanOptions&, Declines&) {
   for (size_t s = 1; s < steps.size(); ++s) {
     if (steps[s].size() != 1 || steps[s - 1].size() != 1) continue;
     Node& matmul = graph.nodes[static_cast<size_t>(steps[s - 1][0])];
     const Node& add = graph.nodes[static_cast<size_t>(steps[s][0])];
-    if (matmul.op() != Op::matmul || add.op() != Op::add || add.in[1] != matmul.out || uses(graph, matmul.out) != 1)
+    const bool adds = matmul.op() == Op::matmul || matmul.op() == Op::expert_sum;
+    if (!adds || matmul.residual != kNone || add.op() != Op::add || add.in[1] != matmul.out ||
+        uses(graph, matmul.out) != 1)
       continue;
     matmul.residual = add.in[0];
     matmul.out = add.out;
@@ -51,12 +173,12 @@ void fuse_matmul_add(Graph& graph, Steps& steps, const PlanOptions&) {
 }
 
 // Matmuls of the same rows, none reading what another writes, run as one step.
-void fuse_matmul_group(Graph& graph, Steps& steps, const PlanOptions&) {
+void fuse_matmul_group(Graph& graph, Steps& steps, const PlanOptions&, Declines&) {
   for (size_t s = 1; s < steps.size();) {
     const Node& node = graph.nodes[static_cast<size_t>(steps[s][0])];
-    const bool joins = node.op() == Op::matmul && std::all_of(steps[s - 1].begin(), steps[s - 1].end(), [&](int i) {
+    const bool joins = is_matmul(node.op()) && std::all_of(steps[s - 1].begin(), steps[s - 1].end(), [&](int i) {
                          const Node& before = graph.nodes[static_cast<size_t>(i)];
-                         return before.op() == Op::matmul && node.in[0] != before.out && node.residual != before.out;
+                         return is_matmul(before.op()) && node.in[0] != before.out && node.residual != before.out;
                        });
     if (!joins) {
       ++s;
@@ -73,7 +195,7 @@ bool gathers(const Node& node) {
 }
 
 // Consecutive row-wise ops over one row set need no barrier between them: each thread reads only rows it wrote.
-void fuse_row_chain(Graph& graph, Steps& steps, const PlanOptions&) {
+void fuse_row_chain(Graph& graph, Steps& steps, const PlanOptions&, Declines&) {
   for (size_t s = 1; s < steps.size();) {
     const Node& node = graph.nodes[static_cast<size_t>(steps[s][0])];
     const Node& before = graph.nodes[static_cast<size_t>(steps[s - 1].back())];
@@ -96,13 +218,14 @@ bool can_replicate(const Node& node) {
 
 // With one row, a row-wise chain is the work of one thread while the others wait. Each thread does it for itself, into
 // its own memory, and goes on to the matmuls that read it with no barrier between.
-void fuse_replicate(Graph& graph, Steps& steps, const PlanOptions& options) {
-  for (size_t s = 0; s + 1 < steps.size(); ++s) {
+void fuse_replicate(Graph& graph, Steps& steps, const PlanOptions& options, Declines&) {
+  for (size_t s = steps.size() - 1; s-- > 0;) {
     const Node& next = graph.nodes[static_cast<size_t>(steps[s + 1][0])];
-    const bool joins = next.op() == Op::matmul && std::all_of(steps[s].begin(), steps[s].end(), [&](int n) {
-                         const Node& node = graph.nodes[static_cast<size_t>(n)];
-                         return can_replicate(node) && options.rows_of(graph.row_set(node)) == 1;
-                       });
+    const bool joins =
+        (is_matmul(next.op()) || next.replicated) && std::all_of(steps[s].begin(), steps[s].end(), [&](int n) {
+          const Node& node = graph.nodes[static_cast<size_t>(n)];
+          return can_replicate(node) && options.row_class(graph.row_set(node)) == kernels::RowClass::decode;
+        });
     if (!joins) continue;
     for (const int n : steps[s]) {
       Node& node = graph.nodes[static_cast<size_t>(n)];
@@ -116,7 +239,7 @@ void fuse_replicate(Graph& graph, Steps& steps, const PlanOptions& options) {
 
 // With one row, attention is spread over pages of positions instead of heads, and the pages' parts are merged by the
 // thread that needs them.
-void fuse_split_kv(Graph& graph, Steps& steps, const PlanOptions& options) {
+void fuse_split_kv(Graph& graph, Steps& steps, const PlanOptions& options, Declines&) {
   if (options.n_ctx <= 0 || options.rows_of(kernels::RowSet::tokens) != 1) return;
   for (size_t s = 0; s < steps.size(); ++s) {
     const int whole = steps[s][0];
@@ -143,6 +266,8 @@ void fuse_split_kv(Graph& graph, Steps& steps, const PlanOptions& options) {
 
 constexpr Fusion kFusions[] = {
     {"split_kv", "one row: attention spread over pages of positions, merged in order", &fuse_split_kv},
+    {"gate_up", "many rows: gate, up and activation as one walk over both matrices", &fuse_gate_up},
+    {"expert_sum", "one row: the experts' last matmul adds up their results itself", &fuse_expert_sum},
     {"matmul_add", "a matmul adds the residual itself", &fuse_matmul_add},
     {"matmul_group", "independent matmuls (q, k and v; gate and up) run as one step", &fuse_matmul_group},
     {"row_chain", "consecutive row-wise ops run as one step", &fuse_row_chain},

@@ -10,6 +10,8 @@
 
 namespace quern::plan {
 
+struct PlanOptions;
+
 using ValueId = int;
 inline constexpr ValueId kNone = -1;
 
@@ -20,10 +22,11 @@ struct Value {
   int64_t width = 0;  // numbers per row
   kernels::ActivationFormat format = kernels::ActivationFormat::f32;
   bool private_copies = false;  // each thread has its own: the node that writes it is replicated
+  size_t more_bytes = 0;        // beside those of the rows
   // Bytes from one row, or tile of rows, to the next; bytes of n rows.
   size_t stride() const { return format::activation_stride(format, static_cast<size_t>(width)); }
   size_t bytes(int n) const {
-    return format::activation_bytes(format, static_cast<size_t>(width), static_cast<size_t>(n));
+    return format::activation_bytes(format, static_cast<size_t>(width), static_cast<size_t>(n)) + more_bytes;
   }
 };
 
@@ -35,6 +38,8 @@ struct Node {
   ValueId out = kNone;                    // kNone: keys and values into pages
   const model::Weight* weight = nullptr;  // embed, matmul: the matrix; norms: the vector
   const model::Weight* bias = nullptr;    // matmul
+  const model::Weight* up = nullptr;      // gated: the gate's partner, and its bias
+  const model::Weight* up_bias = nullptr;
   ValueId residual = kNone;               // matmul: added to the result
   bool replicated = false;                // every thread works on all rows
   kernels::Op op() const {
@@ -55,6 +60,8 @@ struct Graph {
 
 // Whether each row of the result depends on that row alone, and a thread takes its share of the rows.
 bool is_row_wise(kernels::Op op);
+// Whether it multiplies rows with a matrix, each thread its share of the outputs.
+bool is_matmul(kernels::Op op);
 
 // Which nodes run together: each inner list is a step. Fusions rewrite both graph and steps.
 using Steps = std::vector<std::vector<int>>;
@@ -62,7 +69,8 @@ using Steps = std::vector<std::vector<int>>;
 // The one-plane activation format in which a matmul with this weight reads rows of this set.
 using ActOf = std::function<kernels::ActivationFormat(const model::Weight&, kernels::RowSet)>;
 
-// kv_places: [n_layers].
-Graph build_graph(const model::Model& model, const std::vector<kernels::KvPlace>& kv_places, const ActOf& act_of);
+// kv_places: [n_layers]. Errors: unsupported, naming what no op computes.
+Result<Graph> build_graph(const model::Model& model, const std::vector<kernels::KvPlace>& kv_places,
+                          const PlanOptions& options, const ActOf& act_of);
 
 }  // namespace quern::plan

@@ -26,6 +26,7 @@ struct Call {
   kernels::OpArgs args;                 // of thread 0, and of all where others is empty
   std::vector<kernels::OpArgs> others;  // of threads 1 and up, where private copies of values are read or written
   bool replicated = false;              // every thread works on all rows
+  kernels::RowSet rows = kernels::RowSet::tokens;
   std::string name;                     // the node's
   const void* raw_args(int thread) const {
     const kernels::OpArgs& mine = thread == 0 || others.empty() ? args : others[static_cast<size_t>(thread) - 1];
@@ -53,7 +54,13 @@ struct PlanOptions {
   const kernels::Choices* choices = nullptr;  // what was tuned; outlives the plan. Null: priority decides
   int n_ctx = 0;                              // positions of a sequence at most; 0: unknown, nothing relies on it
 
-  int rows_of(kernels::RowSet rows) const { return rows == kernels::RowSet::tokens ? max_rows : max_outputs; }
+  // What experts ask of memory, from the model (compile fills them in); 0: no experts.
+  int n_used = 0, n_experts = 0;
+
+  kernels::RowClass row_class(kernels::RowSet rows) const;
+  // Rows of RowSet::routed when there are n_rows tokens.
+  int routed_rows(int n_rows) const;
+  int rows_of(kernels::RowSet rows) const;
 };
 
 // Weights in their chosen layouts, filled by exec; plans point into them.
@@ -84,17 +91,23 @@ struct KvLayout {
 };
 KvLayout make_kv_layout(const model::Spec& spec);
 
+// A fusion that found its pattern and left it alone.
+struct Decline {
+  std::string fusion, node, reason;
+};
+
 struct Plan {
   kernels::RowClass row_class = kernels::RowClass::decode;
   PlanOptions options;
   std::vector<Step> steps;
+  std::vector<Decline> declines;
   size_t arena_bytes = 0;
   size_t scratch_bytes = 0;  // per thread
   float* logits = nullptr;   // [n_out, n_vocab] f32, valid after a run
 };
 
 // Compiles for memory at `arena` (arena_bytes of a plan compiled with arena == nullptr tell how much).
-// Errors: invalid_argument for an unknown fusion name.
+// Errors: invalid_argument for an unknown fusion name; unsupported for what no op computes, by name.
 Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights,
                      const PlanOptions& options, std::byte* arena);
 
@@ -104,7 +117,7 @@ std::string to_text(const Plan& plan);
 struct Fusion {
   const char* name;
   const char* help;
-  void (*apply)(Graph& graph, Steps& steps, const PlanOptions& options);
+  void (*apply)(Graph& graph, Steps& steps, const PlanOptions& options, std::vector<Decline>& declines);
 };
 std::span<const Fusion> all_fusions();
 // invalid_argument naming the known ones, where a name of `no_fuse` is not among them.

@@ -26,10 +26,36 @@ struct Describe {
            kernels::act_format_name(a.act) + (a.bias != nullptr ? " + bias" : "") +
            (a.residual != nullptr ? " + residual" : "");
   }
+  std::string operator()(const kernels::GatedMatmulArgs& a) const { return fn_name(a.fn) + " 2 x " + (*this)(a.gate); }
+  std::string operator()(const kernels::RouteArgs& a) const {
+    static constexpr const char* kGating[] = {"softmax", "sigmoid", "softmax of the chosen"};
+    return n(a.n_used) + " of " + n(a.n_experts) + ", " + kGating[static_cast<int>(a.gating)] +
+           (a.n_groups > 1 ? ", " + n(a.n_groups_used) + " of " + n(a.n_groups) + " groups" : "") +
+           (a.renormalize ? ", renormalized" : "");
+  }
+  std::string operator()(const kernels::BucketArgs& a) const { return n(a.n_used) + " of " + n(a.n_experts); }
+  std::string operator()(const kernels::GatherArgs& a) const {
+    return n(a.n) + " -> " + kernels::act_format_name(a.format);
+  }
+  std::string operator()(const kernels::ExpertMatmulArgs& a) const { return of_experts(a.routed) + (*this)(a.of); }
+  std::string operator()(const kernels::ExpertGatedArgs& a) const { return of_experts(a.routed) + (*this)(a.of); }
+  std::string operator()(const kernels::ExpertSumArgs& a) const {
+    return "weighted sum of " + of_experts(a.routed) + (*this)(a.of);
+  }
+  std::string operator()(const kernels::CombineArgs& a) const { return n(a.n_used) + " x " + n(a.n); }
+  std::string operator()(const kernels::RowGateArgs& a) const { return "sigmoid of " + n(a.n_in) + ", " + n(a.n); }
+  static std::string of_experts(const kernels::Routed& r) { return n(r.n_used) + " of " + n(r.n_experts) + " "; }
+  static std::string fn_name(kernels::ActFn fn) {
+    static constexpr const char* kNames[] = {"silu", "gelu_tanh", "swiglu_oai"};
+    return kNames[static_cast<int>(fn)];
+  }
   std::string operator()(const kernels::AddArgs& a) const { return n(a.n); }
   std::string operator()(const kernels::HeadNormArgs& a) const { return n(a.n_heads) + " x " + n(a.head_dim); }
   std::string operator()(const kernels::RopeArgs& a) const {
     return n(a.n_heads) + " x " + n(a.head_dim) + (a.neox ? " halves" : " neighbours") + " " + n(2 * a.n_pairs);
+  }
+  std::string operator()(const kernels::TemperatureArgs& a) const {
+    return n(a.n) + " every " + n(a.period) + " positions";
   }
   std::string operator()(const kernels::KvStoreArgs& a) const {
     return "f16 kind " + n(a.place.kind) + ", " + n(a.place.n_kv_heads) + " x " + n(a.place.head_dim);
@@ -46,7 +72,7 @@ struct Describe {
     return n(a.of.n_heads) + " x " + n(a.of.place.head_dim);
   }
   std::string operator()(const kernels::ActMulArgs& a) const {
-    return std::string(a.fn == kernels::ActFn::silu ? "silu " : "gelu_tanh ") + n(a.n);
+    return fn_name(a.fn) + " " + n(a.n);
   }
   std::string operator()(const kernels::SoftcapArgs& a) const { return n(a.n); }
   std::string operator()(const kernels::RepackArgs&) const { return ""; }

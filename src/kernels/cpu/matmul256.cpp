@@ -5,7 +5,7 @@
 //
 // direct and tiled as in matmul32.cpp.
 #include "kernels/cpu/formats256.h"
-#include "kernels/cpu/matmul_drivers.h"
+#include "kernels/cpu/expert_drivers.h"
 
 namespace quern::kernels::QUERN_ISA {
 namespace {
@@ -118,14 +118,9 @@ struct Core256 {
   static constexpr int kBlock = 256;
 
   template <int kTokens>
-  static QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
-                                    int64_t n_blocks, const Ahead& ahead) {
-    Row x[kTokens];
-    f32x16 acc[kTokens];
-    for (int t = 0; t < kTokens; ++t) {
-      x[t] = rows.row(first_row + t);
-      acc[t] = f32x16::zero();
-    }
+  static QUERN_FN void direct_panel(const F& f, const Row (&x)[kTokens], int64_t n_blocks, const Ahead& ahead,
+                                    f32x16 (&acc)[kTokens]) {
+    for (int t = 0; t < kTokens; ++t) acc[t] = f32x16::zero();
     for (int64_t b = 0; b < n_blocks; ++b) {
       i32x16 scales[kSubs<F>], minima[kSubs<F>], sum[kTokens], min_sum[kTokens];
       f.sub_scales(b, scales);
@@ -148,7 +143,6 @@ struct Core256 {
       for (int t = 0; t < kTokens; ++t)
         acc[t] = close_block<F>(acc[t], sum[t], min_sum[t], f.scale(b), dmin, x[t].d[b]);
     }
-    finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
   }
 
   template <int kSpan>
@@ -237,18 +231,36 @@ struct Core256 {
 };
 
 constexpr Kernel kRows[] = {
-    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k")),    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k"), 2),
-    tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k")),      tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k"), 2),
-    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k")),    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k"), 2),
-    tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k")),      tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k"), 2),
-    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k")),    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k"), 2),
-    tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k")),      tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k"), 2),
-    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k")),    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k"), 2),
-    tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k")),      tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k"), 2),
-    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k")),    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k"), 2),
-    tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k")),      tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k"), 2),
+    direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k")), direct_row<Core256<Q2_K>>(QUERN_NAME("direct_q2_k"), 2),
+    tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k")), tiled_row<Core256<Q2_K>>(QUERN_NAME("tiled_q2_k"), 2),
+    gated_row<Core256<Q2_K>>(QUERN_NAME("gated_q2_k")), expert_direct_row<Core256<Q2_K>>(QUERN_NAME("expert_direct_q2_k")),
+    expert_tiled_row<Core256<Q2_K>>(QUERN_NAME("expert_tiled_q2_k")), expert_gated_row<Core256<Q2_K>>(QUERN_NAME("expert_gated_q2_k")),
+    expert_sum_row<Core256<Q2_K>>(QUERN_NAME("expert_sum_q2_k")),
+    direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k")), direct_row<Core256<Q3_K>>(QUERN_NAME("direct_q3_k"), 2),
+    tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k")), tiled_row<Core256<Q3_K>>(QUERN_NAME("tiled_q3_k"), 2),
+    gated_row<Core256<Q3_K>>(QUERN_NAME("gated_q3_k")), expert_direct_row<Core256<Q3_K>>(QUERN_NAME("expert_direct_q3_k")),
+    expert_tiled_row<Core256<Q3_K>>(QUERN_NAME("expert_tiled_q3_k")), expert_gated_row<Core256<Q3_K>>(QUERN_NAME("expert_gated_q3_k")),
+    expert_sum_row<Core256<Q3_K>>(QUERN_NAME("expert_sum_q3_k")),
+    direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k")), direct_row<Core256<Q4_K>>(QUERN_NAME("direct_q4_k"), 2),
+    tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k")), tiled_row<Core256<Q4_K>>(QUERN_NAME("tiled_q4_k"), 2),
+    gated_row<Core256<Q4_K>>(QUERN_NAME("gated_q4_k")), expert_direct_row<Core256<Q4_K>>(QUERN_NAME("expert_direct_q4_k")),
+    expert_tiled_row<Core256<Q4_K>>(QUERN_NAME("expert_tiled_q4_k")), expert_gated_row<Core256<Q4_K>>(QUERN_NAME("expert_gated_q4_k")),
+    expert_sum_row<Core256<Q4_K>>(QUERN_NAME("expert_sum_q4_k")),
+    direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k")), direct_row<Core256<Q5_K>>(QUERN_NAME("direct_q5_k"), 2),
+    tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k")), tiled_row<Core256<Q5_K>>(QUERN_NAME("tiled_q5_k"), 2),
+    gated_row<Core256<Q5_K>>(QUERN_NAME("gated_q5_k")), expert_direct_row<Core256<Q5_K>>(QUERN_NAME("expert_direct_q5_k")),
+    expert_tiled_row<Core256<Q5_K>>(QUERN_NAME("expert_tiled_q5_k")), expert_gated_row<Core256<Q5_K>>(QUERN_NAME("expert_gated_q5_k")),
+    expert_sum_row<Core256<Q5_K>>(QUERN_NAME("expert_sum_q5_k")),
+    direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k")), direct_row<Core256<Q6_K>>(QUERN_NAME("direct_q6_k"), 2),
+    tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k")), tiled_row<Core256<Q6_K>>(QUERN_NAME("tiled_q6_k"), 2),
+    gated_row<Core256<Q6_K>>(QUERN_NAME("gated_q6_k")), expert_direct_row<Core256<Q6_K>>(QUERN_NAME("expert_direct_q6_k")),
+    expert_tiled_row<Core256<Q6_K>>(QUERN_NAME("expert_tiled_q6_k")), expert_gated_row<Core256<Q6_K>>(QUERN_NAME("expert_gated_q6_k")),
+    expert_sum_row<Core256<Q6_K>>(QUERN_NAME("expert_sum_q6_k")),
     direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs")), direct_row<Core256<Iq4Xs>>(QUERN_NAME("direct_iq4_xs"), 2),
-    tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs")),   tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs"), 2),
+    tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs")), tiled_row<Core256<Iq4Xs>>(QUERN_NAME("tiled_iq4_xs"), 2),
+    gated_row<Core256<Iq4Xs>>(QUERN_NAME("gated_iq4_xs")), expert_direct_row<Core256<Iq4Xs>>(QUERN_NAME("expert_direct_iq4_xs")),
+    expert_tiled_row<Core256<Iq4Xs>>(QUERN_NAME("expert_tiled_iq4_xs")), expert_gated_row<Core256<Iq4Xs>>(QUERN_NAME("expert_gated_iq4_xs")),
+    expert_sum_row<Core256<Iq4Xs>>(QUERN_NAME("expert_sum_iq4_xs")),
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 // once: bytes moved per output = the row's packed bytes. tiled: many rows; a group of panels is unpacked once into
 // scratch and reused for all tokens, 2 x 16 rows by 6 tokens at a time.
 #include "kernels/cpu/formats32.h"
-#include "kernels/cpu/matmul_drivers.h"
+#include "kernels/cpu/expert_drivers.h"
 
 namespace quern::kernels::QUERN_ISA {
 namespace {
@@ -53,14 +53,9 @@ struct Core32 {
   static constexpr int kBlock = 32;
 
   template <int kTokens>
-  static QUERN_FN void direct_panel(const MatmulArgs& a, const F& f, const Rows& rows, int64_t panel, int64_t first_row,
-                                    int64_t n_blocks, const Ahead& ahead) {
-    Row x[kTokens];
-    f32x16 acc[kTokens];
-    for (int t = 0; t < kTokens; ++t) {
-      x[t] = rows.row(first_row + t);
-      acc[t] = f32x16::zero();
-    }
+  static QUERN_FN void direct_panel(const F& f, const Row (&x)[kTokens], int64_t n_blocks, const Ahead& ahead,
+                                    f32x16 (&acc)[kTokens]) {
+    for (int t = 0; t < kTokens; ++t) acc[t] = f32x16::zero();
     for (int64_t b = 0; b < n_blocks; ++b) {
       ahead.ask<F>(f.plane[0], b);
       lat<typename F::Code, 64> codes[8];
@@ -77,7 +72,6 @@ struct Core32 {
           acc[t] = fma(f.minimum(b), f32x16::broadcast(d_x * static_cast<float>(x[t].sums[b])), acc[t]);
       }
     }
-    finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
   }
 
   template <int kSpan>
@@ -130,20 +124,41 @@ struct Core32 {
 };
 
 constexpr Kernel kRows[] = {
-    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0")),    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0"), 2),
-    tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0")),      tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0"), 2),
-    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1")),    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1"), 2),
-    tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1")),      tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1"), 2),
-    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0")),    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0"), 2),
-    tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0")),      tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0"), 2),
-    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1")),    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1"), 2),
-    tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1")),      tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1"), 2),
-    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0")),    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0"), 2),
-    tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0")),      tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0"), 2),
+    direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0")), direct_row<Core32<Q4_0>>(QUERN_NAME("direct_q4_0"), 2),
+    tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0")), tiled_row<Core32<Q4_0>>(QUERN_NAME("tiled_q4_0"), 2),
+    gated_row<Core32<Q4_0>>(QUERN_NAME("gated_q4_0")), expert_direct_row<Core32<Q4_0>>(QUERN_NAME("expert_direct_q4_0")),
+    expert_tiled_row<Core32<Q4_0>>(QUERN_NAME("expert_tiled_q4_0")), expert_gated_row<Core32<Q4_0>>(QUERN_NAME("expert_gated_q4_0")),
+    expert_sum_row<Core32<Q4_0>>(QUERN_NAME("expert_sum_q4_0")),
+    direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1")), direct_row<Core32<Q4_1>>(QUERN_NAME("direct_q4_1"), 2),
+    tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1")), tiled_row<Core32<Q4_1>>(QUERN_NAME("tiled_q4_1"), 2),
+    gated_row<Core32<Q4_1>>(QUERN_NAME("gated_q4_1")), expert_direct_row<Core32<Q4_1>>(QUERN_NAME("expert_direct_q4_1")),
+    expert_tiled_row<Core32<Q4_1>>(QUERN_NAME("expert_tiled_q4_1")), expert_gated_row<Core32<Q4_1>>(QUERN_NAME("expert_gated_q4_1")),
+    expert_sum_row<Core32<Q4_1>>(QUERN_NAME("expert_sum_q4_1")),
+    direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0")), direct_row<Core32<Q5_0>>(QUERN_NAME("direct_q5_0"), 2),
+    tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0")), tiled_row<Core32<Q5_0>>(QUERN_NAME("tiled_q5_0"), 2),
+    gated_row<Core32<Q5_0>>(QUERN_NAME("gated_q5_0")), expert_direct_row<Core32<Q5_0>>(QUERN_NAME("expert_direct_q5_0")),
+    expert_tiled_row<Core32<Q5_0>>(QUERN_NAME("expert_tiled_q5_0")), expert_gated_row<Core32<Q5_0>>(QUERN_NAME("expert_gated_q5_0")),
+    expert_sum_row<Core32<Q5_0>>(QUERN_NAME("expert_sum_q5_0")),
+    direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1")), direct_row<Core32<Q5_1>>(QUERN_NAME("direct_q5_1"), 2),
+    tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1")), tiled_row<Core32<Q5_1>>(QUERN_NAME("tiled_q5_1"), 2),
+    gated_row<Core32<Q5_1>>(QUERN_NAME("gated_q5_1")), expert_direct_row<Core32<Q5_1>>(QUERN_NAME("expert_direct_q5_1")),
+    expert_tiled_row<Core32<Q5_1>>(QUERN_NAME("expert_tiled_q5_1")), expert_gated_row<Core32<Q5_1>>(QUERN_NAME("expert_gated_q5_1")),
+    expert_sum_row<Core32<Q5_1>>(QUERN_NAME("expert_sum_q5_1")),
+    direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0")), direct_row<Core32<Q8_0>>(QUERN_NAME("direct_q8_0"), 2),
+    tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0")), tiled_row<Core32<Q8_0>>(QUERN_NAME("tiled_q8_0"), 2),
+    gated_row<Core32<Q8_0>>(QUERN_NAME("gated_q8_0")), expert_direct_row<Core32<Q8_0>>(QUERN_NAME("expert_direct_q8_0")),
+    expert_tiled_row<Core32<Q8_0>>(QUERN_NAME("expert_tiled_q8_0")), expert_gated_row<Core32<Q8_0>>(QUERN_NAME("expert_gated_q8_0")),
+    expert_sum_row<Core32<Q8_0>>(QUERN_NAME("expert_sum_q8_0")),
     direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl")), direct_row<Core32<Iq4Nl>>(QUERN_NAME("direct_iq4_nl"), 2),
-    tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl")),   tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl"), 2),
-    direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4")),  direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4"), 2),
-    tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4")),    tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4"), 2),
+    tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl")), tiled_row<Core32<Iq4Nl>>(QUERN_NAME("tiled_iq4_nl"), 2),
+    gated_row<Core32<Iq4Nl>>(QUERN_NAME("gated_iq4_nl")), expert_direct_row<Core32<Iq4Nl>>(QUERN_NAME("expert_direct_iq4_nl")),
+    expert_tiled_row<Core32<Iq4Nl>>(QUERN_NAME("expert_tiled_iq4_nl")), expert_gated_row<Core32<Iq4Nl>>(QUERN_NAME("expert_gated_iq4_nl")),
+    expert_sum_row<Core32<Iq4Nl>>(QUERN_NAME("expert_sum_iq4_nl")),
+    direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4")), direct_row<Core32<Mxfp4>>(QUERN_NAME("direct_mxfp4"), 2),
+    tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4")), tiled_row<Core32<Mxfp4>>(QUERN_NAME("tiled_mxfp4"), 2),
+    gated_row<Core32<Mxfp4>>(QUERN_NAME("gated_mxfp4")), expert_direct_row<Core32<Mxfp4>>(QUERN_NAME("expert_direct_mxfp4")),
+    expert_tiled_row<Core32<Mxfp4>>(QUERN_NAME("expert_tiled_mxfp4")), expert_gated_row<Core32<Mxfp4>>(QUERN_NAME("expert_gated_mxfp4")),
+    expert_sum_row<Core32<Mxfp4>>(QUERN_NAME("expert_sum_mxfp4")),
 };
 
 }  // namespace

@@ -17,6 +17,20 @@ QUERN_FN void finish(const MatmulArgs& a, int64_t panel, int64_t row, f32x16 val
   store_n(value, a.y + row * a.y_stride + first, lanes);
 }
 
+// The matmul of expert e alone.
+QUERN_FN MatmulArgs of_expert(MatmulArgs a, const Routed& r, int32_t e) {
+  a.w += static_cast<size_t>(e) * r.expert_bytes;
+  if (a.bias != nullptr) a.bias += e * a.n_out;
+  return a;
+}
+
+// Finishes a value of row y_row; the choice's weight first where that is asked for.
+QUERN_FN void finish_routed(const MatmulArgs& a, const Routed& r, int64_t panel, int64_t y_row, float weight,
+                            f32x16 value) {
+  if (r.weigh) value = value * f32x16::broadcast(weight);
+  finish(a, panel, y_row, value);
+}
+
 // A thread's walk over its panels asks for what it reaches kAhead bytes later, and near the end for the beginning of
 // what it reads next. The planes of a panel are short streams that the hardware's prefetcher learns late; taken
 // together they are one long stream, of which each block asks for its part. Measured: formats that unpack much want it
@@ -26,10 +40,10 @@ inline constexpr int kAhead = kIsSame<typename F::Block, format::BlockQ8_0> ? 81
 struct Ahead {
   const std::byte* end;  // of the thread's panels
   ptrdiff_t jump;        // from there to the next read
-  Ahead(const MatmulArgs& a, const std::byte* share_end, const Worker& w) : end(share_end), jump(0) {
-    if (a.next.data == nullptr) return;
-    const auto first = static_cast<size_t>(share(a.next.n_units, w).begin);
-    jump = a.next.data + first * a.next.unit_bytes - share_end;
+  Ahead(const NextRead& next, const std::byte* share_end, const Worker& w) : end(share_end), jump(0) {
+    if (next.data == nullptr) return;
+    const auto first = static_cast<size_t>(share(next.n_units, w).begin);
+    jump = next.data + first * next.unit_bytes - share_end;
   }
   // Part i of kParts of a block's part: a burst of many requests would fill the core's miss queue.
   template <class F, int kParts = 1>
@@ -97,11 +111,11 @@ QUERN_FN void prefetch_residual(const MatmulArgs& a, int64_t first_panel, int64_
   }
 }
 
-// Work of a prefill matmul: groups of kTilePanels panels, times splits of the row tiles when there are too few groups.
+// Work of a prefill matmul: groups of panels, times splits of the row tiles when there are too few groups.
 struct TileGrid {
-  int64_t n_groups, n_splits, tiles_per_split;
-  TileGrid(int64_t n_panels, int64_t n_tiles, int n_threads) {
-    n_groups = (n_panels + kTilePanels - 1) / kTilePanels;
+  int64_t group_panels, n_groups, n_splits, tiles_per_split;
+  TileGrid(int64_t n_panels, int64_t panels_of_group, int64_t n_tiles, int n_threads) : group_panels(panels_of_group) {
+    n_groups = (n_panels + group_panels - 1) / group_panels;
     const int64_t wanted = n_groups >= 4 * n_threads ? 1 : (4 * n_threads + n_groups - 1) / n_groups;
     const int64_t most = n_tiles / 8 > 1 ? n_tiles / 8 : 1;  // unpacking a panel must pay
     n_splits = wanted < most ? wanted : most;
@@ -225,7 +239,7 @@ QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_til
         const int64_t group = unit / grid.n_splits, begin = unit % grid.n_splits * grid.tiles_per_split;
         const int64_t end = begin + grid.tiles_per_split < n_tiles ? begin + grid.tiles_per_split : n_tiles;
         if (begin < end) {
-          each(group * kTilePanels, group != last, begin, end);
+          each(group * grid.group_panels, group != last, begin, end);
           last = group;
         }
       });

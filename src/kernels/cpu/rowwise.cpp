@@ -1,6 +1,6 @@
 // Row-wise ops in vectors of 16 floats: norms, residual add, rotation, activations. Every result has the
 // bits of ref/rowwise.cpp. Memory: each reads its rows once and writes them once.
-#include "kernels/cpu/tier.h"
+#include "kernels/cpu/activations.h"
 
 namespace quern::kernels::QUERN_ISA {
 namespace {
@@ -86,23 +86,19 @@ void rope(const RopeArgs& a, const RunContext& ctx, const Worker& w) {
   }
 }
 
-template <ActFn kFn>
-QUERN_FN void act_mul_range(const float* gate, const float* up, int64_t n, float* out) {
-  by_16(
-      n, [&](int64_t i, int lanes) __attribute__((always_inline)) {
-        const f32x16 g = load_n(gate + i, lanes), u = load_n(up + i, lanes);
-        store_n((kFn == ActFn::silu ? silu(g) : gelu(g)) * u, out + i, lanes);
-      });
-}
-
 void act_mul(const ActMulArgs& a, const RunContext& ctx, const Worker& w) {
-  const Range r = rows_of(ctx.n_rows, w);
+  const Range r = rows_of(row_count(ctx, a.rows), w);
   const int64_t first = r.begin * a.n, n = (r.end - r.begin) * a.n;
-  if (a.fn == ActFn::silu) {
-    act_mul_range<ActFn::silu>(a.gate + first, a.up + first, n, a.out + first);
-  } else {
-    act_mul_range<ActFn::gelu_tanh>(a.gate + first, a.up + first, n, a.out + first);
-  }
+  const float* gate = a.gate + first;
+  const float* up = a.up + first;
+  float* out = a.out + first;
+  with_fn(
+      a.fn, [&](auto fn) __attribute__((always_inline)) {
+        by_16(
+            n, [&](int64_t i, int lanes) __attribute__((always_inline)) {
+              store_n(gated<decltype(fn)::kValue>(load_n(gate + i, lanes), load_n(up + i, lanes)), out + i, lanes);
+            });
+      });
 }
 
 void softcap(const SoftcapArgs& a, const RunContext& ctx, const Worker& w) {

@@ -17,6 +17,12 @@ float tanh_f32(float x) {
 float silu(float x) {
   return quern::lattice::generic::silu(Lanes::broadcast(x)).lane(0);
 }
+float gelu_quick(float x) {
+  return quern::lattice::generic::gelu_quick(Lanes::broadcast(x)).lane(0);
+}
+float sigmoid(float x) {
+  return quern::lattice::generic::sigmoid(Lanes::broadcast(x)).lane(0);
+}
 float gelu_tanh(float x) {
   return gelu(Lanes::broadcast(x)).lane(0);
 }

@@ -10,5 +10,7 @@ float exp_f32(float x);
 float tanh_f32(float x);
 float silu(float x);
 float gelu_tanh(float x);
+float gelu_quick(float x);
+float sigmoid(float x);
 
 }  // namespace quern::kernels::ref

@@ -8,6 +8,7 @@
 #include "format/codec.h"
 #include "format/half.h"
 #include "kernels/layout.h"
+#include "kernels/ref/matmul.h"
 #include "kernels/ref/ref.h"
 
 namespace quern::kernels::ref {
@@ -79,36 +80,55 @@ uint32_t transpose_high_bits(uint32_t bits) {
 
 }  // namespace
 
+XRows::XRows(const MatmulArgs& a)
+    : a_(a),
+      act_(format::in_rows(a.act)),
+      n_planes_(format::plane_count(a.act)),
+      layout_(format::activation_layout(act_, static_cast<size_t>(a.n_in))),
+      planes_(act_ == a.act ? 0 : layout_.row_bytes) {}
+
+const std::byte* XRows::row(int64_t row) {
+  if (planes_.empty()) return a_.x + static_cast<size_t>(row) * a_.x_stride;
+  for (int p = 0; p < n_planes_; ++p) {
+    const int64_t v = row * n_planes_ + p;
+    format::take_from_tile(a_.act, a_.x + static_cast<size_t>(v / format::kTileRows) * a_.x_stride,
+                           static_cast<size_t>(a_.n_in), static_cast<int>(v % format::kTileRows),
+                           planes_.data() + static_cast<size_t>(p) * layout_.plane_bytes);
+  }
+  return planes_.data();
+}
+
+float XRows::dot(const std::byte* weights, const std::byte* x) const {
+  if (act_ == ActivationFormat::f32) return dot_floats(a_.format, weights, reinterpret_cast<const float*>(x), a_.n_in);
+  const float value = dot_codes(a_.format, weights, x, a_.n_in, act_);
+  return n_planes_ == 1 ? value : value + dot_codes(a_.format, weights, x + layout_.plane_bytes, a_.n_in, act_);
+}
+
 void matmul(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = share(a.n_out, w);
   const size_t row_bytes = format::row_bytes(a.format, static_cast<size_t>(a.n_in));
-  const int n_planes = format::plane_count(a.act);
-  const ActivationFormat act = format::in_rows(a.act);
-  const format::ActivationLayout layout = format::activation_layout(act, static_cast<size_t>(a.n_in));
-  const size_t plane_bytes = layout.plane_bytes;
-  std::vector<std::byte> planes(act == a.act ? 0 : layout.row_bytes);
-  for (int row = 0; row < row_count(ctx, a.rows); ++row) {
-    const std::byte* x = a.x + static_cast<size_t>(row) * a.x_stride;
-    for (int p = 0; p < n_planes && !planes.empty(); ++p) {
-      const int v = row * n_planes + p;
-      format::take_from_tile(a.act, a.x + static_cast<size_t>(v / format::kTileRows) * a.x_stride,
-                             static_cast<size_t>(a.n_in), v % format::kTileRows,
-                             planes.data() + static_cast<size_t>(p) * plane_bytes);
-      x = planes.data();
-    }
+  XRows rows(a);
+  for (int64_t row = 0; row < row_count(ctx, a.rows); ++row) {
+    const std::byte* x = rows.row(row);
     float* y = a.y + row * a.y_stride;
     for (int64_t o = r.begin; o < r.end; ++o) {
-      const std::byte* weights = a.w + static_cast<size_t>(o) * row_bytes;
-      float value = 0;
-      if (act == ActivationFormat::f32) {
-        value = dot_floats(a.format, weights, reinterpret_cast<const float*>(x), a.n_in);
-      } else {
-        value = dot_codes(a.format, weights, x, a.n_in, act);
-        if (n_planes == 2) value = value + dot_codes(a.format, weights, x + plane_bytes, a.n_in, act);
-      }
-      if (a.bias != nullptr) value = value + a.bias[o];
-      if (a.residual != nullptr) value = a.residual[row * a.y_stride + o] + value;
-      y[o] = value;
+      const float value = with_bias(rows.dot(a.w + static_cast<size_t>(o) * row_bytes, x), a.bias, o);
+      y[o] = a.residual != nullptr ? a.residual[row * a.y_stride + o] + value : value;
+    }
+  }
+}
+
+void gated_matmul(const GatedMatmulArgs& a, const RunContext& ctx, const Worker& w) {
+  const MatmulArgs& m = a.gate;
+  const Range r = share(m.n_out, w);
+  const size_t row_bytes = format::row_bytes(m.format, static_cast<size_t>(m.n_in));
+  XRows rows(m);
+  for (int64_t row = 0; row < row_count(ctx, m.rows); ++row) {
+    const std::byte* x = rows.row(row);
+    for (int64_t o = r.begin; o < r.end; ++o) {
+      const size_t at = static_cast<size_t>(o) * row_bytes;
+      m.y[row * m.y_stride + o] = gated(a.fn, with_bias(rows.dot(m.w + at, x), m.bias, o),
+                                        with_bias(rows.dot(a.up + at, x), a.up_bias, o));
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "format/activation.h"
 #include "format/codec.h"
 #include "kernels/ref/elementary.h"
+#include "kernels/ref/matmul.h"
 #include "kernels/ref/ref.h"
 
 namespace quern::kernels::ref {
@@ -128,11 +129,26 @@ void rope(const RopeArgs& a, const RunContext& ctx, const Worker& w) {
   }
 }
 
-void act_mul(const ActMulArgs& a, const RunContext& ctx, const Worker& w) {
+void temperature(const TemperatureArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = rows_of(ctx.n_rows, w);
-  for (size_t i = at(r.begin, a.n); i < at(r.end, a.n); ++i) {
-    a.out[i] = (a.fn == ActFn::silu ? silu(a.gate[i]) : gelu_tanh(a.gate[i])) * a.up[i];
+  for (int64_t row = r.begin; row < r.end; ++row) {
+    const int64_t periods = (int64_t{ctx.positions[row]} + a.offset) / a.period;
+    const auto factor = static_cast<float>(1.0 + a.scale * std::log(1.0 + static_cast<double>(periods)));
+    for (size_t i = at(row, a.n); i < at(row + 1, a.n); ++i) a.x[i] *= factor;
   }
+}
+
+float gated(ActFn fn, float gate, float up) {
+  if (fn == ActFn::silu) return silu(gate) * up;
+  if (fn == ActFn::gelu_tanh) return gelu_tanh(gate) * up;
+  const float g = gate < kSwigluLimit ? gate : kSwigluLimit;
+  const float low = up > -kSwigluLimit ? up : -kSwigluLimit, u = low < kSwigluLimit ? low : kSwigluLimit;
+  return gelu_quick(g) * (u + 1.0F);
+}
+
+void act_mul(const ActMulArgs& a, const RunContext& ctx, const Worker& w) {
+  const Range r = rows_of(row_count(ctx, a.rows), w);
+  for (int64_t i = r.begin * a.n; i < r.end * a.n; ++i) a.out[i] = gated(a.fn, a.gate[i], a.up[i]);
 }
 
 void softcap(const SoftcapArgs& a, const RunContext& ctx, const Worker& w) {

@@ -39,6 +39,8 @@ Arch std_decoder(std::string_view name) {
       {"rope.scaling.factor", &Params::rope_scale_factor, optional},
       {"rope.scaling.original_context_length", &Params::rope_original_ctx, optional},
       {"rope.scaling.attn_factor", &Params::rope_attn_factor, optional},
+      {"rope.scaling.yarn_beta_fast", &Params::yarn_beta_fast, optional},
+      {"rope.scaling.yarn_beta_slow", &Params::yarn_beta_slow, optional},
   };
   arch.tensors = {
       {token_embd, "token_embd.weight", Dim::dim, Dim::vocab, required},
@@ -57,9 +59,9 @@ Arch std_decoder(std::string_view name) {
       {attn_output, "blk.{}.attn_output.weight", Dim::q_rows, Dim::dim, required},
       {attn_output_bias, "blk.{}.attn_output.bias", Dim::dim, Dim::one, optional},
       {ffn_norm, "blk.{}.ffn_norm.weight", Dim::dim, Dim::one, required},
-      {ffn_gate, "blk.{}.ffn_gate.weight", Dim::dim, Dim::ff, required},
-      {ffn_up, "blk.{}.ffn_up.weight", Dim::dim, Dim::ff, required},
-      {ffn_down, "blk.{}.ffn_down.weight", Dim::ff, Dim::dim, required},
+      {ffn_gate, "blk.{}.ffn_gate.weight", Dim::dim, Dim::ff, required, {}, 0, Layers::dense},
+      {ffn_up, "blk.{}.ffn_up.weight", Dim::dim, Dim::ff, required, {}, 0, Layers::dense},
+      {ffn_down, "blk.{}.ffn_down.weight", Dim::ff, Dim::dim, required, {}, 0, Layers::dense},
   };
   return arch;
 }
@@ -76,7 +78,64 @@ void add_tensors(Arch& arch, std::vector<TensorRow> rows) {
 }
 
 void add_keys(Arch& arch, const std::vector<KeyRow>& rows) {
-  arch.keys.insert(arch.keys.end(), rows.begin(), rows.end());
+  for (const KeyRow& row : rows) {
+    std::erase_if(arch.keys, [&](const KeyRow& old) { return old.suffix == row.suffix; });
+    arch.keys.push_back(row);
+  }
+}
+
+void add_experts(Arch& arch, Need need) {
+  using enum Need;
+  using enum Role;
+  arch.requires_experts = need == required;
+  add_keys(arch,
+           {
+               {"expert_count", &Params::n_experts, need},
+               {"expert_used_count", &Params::n_experts_used, need},
+               {"expert_feed_forward_length", &Params::n_ff_expert, optional},
+               {"expert_gating_func", &Params::gating, optional},
+               {"expert_weights_norm", &Params::renormalize, optional},
+               {"expert_weights_scale", &Params::expert_scale, optional},
+               {"expert_group_count", &Params::n_groups, optional},
+               {"expert_group_used_count", &Params::n_groups_used, optional},
+               {"feed_forward_length", &Params::n_ff, optional},  // dense layers want it, and are asked one by one
+               {"leading_dense_block_count", &Params::dense_lead, optional},
+               {"nextn_predict_layers", &Params::n_next_token_blocks, optional},
+           });
+  const auto row = [](Role role, std::string_view name, Dim cols, Dim rows, Need n, Dim depth = Dim::one) {
+    return TensorRow{role, name, cols, rows, n, {}, 0, Layers::experts, depth};
+  };
+  const auto bias = [](Role role, std::string_view name, Dim cols) {
+    return TensorRow{role, name, cols, Dim::experts, optional, {}, 0, Layers::experts, Dim::one, true};
+  };
+  add_tensors(arch,
+              {
+                  row(ffn_gate_inp, "blk.{}.ffn_gate_inp.weight", Dim::dim, Dim::experts, required),
+                  row(ffn_gate_inp_bias, "blk.{}.ffn_gate_inp.bias", Dim::experts, Dim::one, optional),
+                  row(exp_probs_b, "blk.{}.exp_probs_b.bias", Dim::experts, Dim::one, optional),
+                  row(ffn_gate_exps, "blk.{}.ffn_gate_exps.weight", Dim::dim, Dim::ff_expert, required, Dim::experts),
+                  row(ffn_up_exps, "blk.{}.ffn_up_exps.weight", Dim::dim, Dim::ff_expert, required, Dim::experts),
+                  row(ffn_down_exps, "blk.{}.ffn_down_exps.weight", Dim::ff_expert, Dim::dim, required, Dim::experts),
+                  bias(ffn_gate_exps_bias, "blk.{}.ffn_gate_exps.bias", Dim::ff_expert),
+                  bias(ffn_up_exps_bias, "blk.{}.ffn_up_exps.bias", Dim::ff_expert),
+                  bias(ffn_down_exps_bias, "blk.{}.ffn_down_exps.bias", Dim::dim),
+              });
+}
+
+void add_shared_expert(Arch& arch) {
+  using enum Role;
+  add_keys(arch, {
+                     {"expert_shared_count", &Params::n_shared, Need::optional},
+                     {"expert_shared_feed_forward_length", &Params::n_ff_shared, Need::optional},
+                 });
+  const auto row = [](Role role, std::string_view name, Dim cols, Dim rows) {
+    return TensorRow{role, name, cols, rows, Need::required, {}, 0, Layers::shared_expert};
+  };
+  add_tensors(arch, {
+                        row(ffn_gate_shexp, "blk.{}.ffn_gate_shexp.weight", Dim::dim, Dim::ff_shared),
+                        row(ffn_up_shexp, "blk.{}.ffn_up_shexp.weight", Dim::dim, Dim::ff_shared),
+                        row(ffn_down_shexp, "blk.{}.ffn_down_shexp.weight", Dim::ff_shared, Dim::dim),
+                    });
 }
 
 #define QUERN_ARCH(name) Arch name();

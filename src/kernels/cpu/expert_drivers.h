@@ -1,0 +1,222 @@
+// The walk of a matmul whose rows choose their matrix from a stack (kernels/ops.h, Routed), with the cores of
+// matmul_drivers.h. Few rows: an expert's panels are read once for up to four of its rows. Many rows: an expert's
+// tiles lie side by side (Buckets), its panels are unpacked once for all of them.
+#pragma once
+
+#include "kernels/cpu/matmul_drivers.h"
+
+namespace quern::kernels::QUERN_ISA {
+
+// What the walk over a matrix's share reads when it is through: the share of the matrix of entry i + 1, or after the
+// last entry what the plan says.
+QUERN_FN NextRead after_entry(const MatmulArgs& a, const Routed& r, int64_t i, int64_t n_entries, int64_t n_panels,
+                              size_t panel_size) {
+  if (i + 1 >= n_entries) {
+    NextRead next = a.next;
+    if (next.expert_bytes > 0) next.data += static_cast<size_t>(r.choices[0].expert) * next.expert_bytes;
+    return next;
+  }
+  return {a.w + static_cast<size_t>(r.choices[i + 1].expert) * r.expert_bytes, n_panels, panel_size};
+}
+
+template <class Core, int kTokens>
+QUERN_FN void expert_rows(const MatmulArgs& a, const Routed& r, const Panels<Core>& w, const Rows& rows, int64_t panel,
+                          const int64_t* entries, const Ahead& ahead) {
+  Row x[kTokens];
+  f32x16 acc[kTokens];
+  for (int t = 0; t < kTokens; ++t) x[t] = rows.row(r.x_by_token ? entries[t] / r.n_used : entries[t]);
+  Core::template direct_panel<kTokens>(w.at(panel), x, w.n_blocks, ahead, acc);
+  for (int t = 0; t < kTokens; ++t) finish_routed(a, r, panel, entries[t], r.choices[entries[t]].weight, acc[t]);
+}
+
+// The entries of the expert of entry i, where i is the first of them; at most kFewRows (a token chooses it once).
+struct Same {
+  int n = 0;
+  int64_t entries[kFewRows];
+  QUERN_FN Same(const Routed& r, int64_t i, int64_t n_entries) {
+    const int32_t e = r.choices[i].expert;
+    for (int64_t j = 0; j < i; ++j) {
+      if (r.choices[j].expert == e) return;
+    }
+    for (int64_t j = i; j < n_entries && n < kFewRows; ++j) {
+      if (r.choices[j].expert == e) entries[n++] = j;
+    }
+  }
+};
+
+template <class Core>
+void expert_direct(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker& w) {
+  const Rows rows(a.of);
+  const Routed& r = a.routed;
+  const int64_t n_entries = int64_t{ctx.n_rows} * r.n_used;
+  for (int64_t i = 0; i < n_entries; ++i) {
+    const Same same(r, i, n_entries);
+    if (same.n == 0) continue;
+    const MatmulArgs one = of_expert(a.of, r, r.choices[i].expert);
+    const Panels<Core> panels(one);
+    const Range range = share(panels.n, w);
+    const Ahead ahead(after_entry(a.of, r, i, n_entries, panels.n, panels.panel_size), panels.end(range.end), w);
+    for (int64_t p = range.begin; p < range.end; ++p) {
+      int t = 0;
+      if constexpr (kWide) {
+        for (; t + 4 <= same.n; t += 4) expert_rows<Core, 4>(one, r, panels, rows, p, same.entries + t, ahead);
+      }
+      for (; t + 2 <= same.n; t += 2) expert_rows<Core, 2>(one, r, panels, rows, p, same.entries + t, ahead);
+      if (t < same.n) expert_rows<Core, 1>(one, r, panels, rows, p, same.entries + t, ahead);
+    }
+  }
+}
+
+// One token. Sums stay in scratch until the last expert is in, since y may be the residual.
+template <class Core>
+void expert_sum_direct(const ExpertSumArgs& a, const RunContext& ctx, const Worker& w) {
+  if (ctx.n_rows == 0) return;
+  const Rows rows(a.of);
+  const Routed& r = a.routed;
+  auto* sums = reinterpret_cast<float*>(w.scratch);
+  const Range range = share(panel_count(a.of.n_out), w);
+  for (int64_t i = 0; i < r.n_used; ++i) {
+    const MatmulArgs one = of_expert(a.of, r, r.choices[i].expert);
+    const Panels<Core> panels(one);
+    const Ahead ahead(after_entry(a.of, r, i, r.n_used, panels.n, panels.panel_size), panels.end(range.end), w);
+    const float choice = r.choices[i].weight;
+    const f32x16 weight = f32x16::broadcast(r.weigh ? 1.0F : choice);
+    const Row x[1] = {rows.row(i)};
+    for (int64_t p = range.begin; p < range.end; ++p) {
+      f32x16 acc[1];
+      Core::template direct_panel<1>(panels.at(p), x, panels.n_blocks, ahead, acc);
+      f32x16 value = r.weigh ? acc[0] * f32x16::broadcast(choice) : acc[0];
+      const int64_t left = a.of.n_out - p * kPanelRows;
+      const int lanes = left < kPanelRows ? static_cast<int>(left) : static_cast<int>(kPanelRows);
+      if (one.bias != nullptr) value = value + load_n(one.bias + p * kPanelRows, lanes);
+      float* sum = sums + (p - range.begin) * kPanelRows;
+      fma(weight, value, i == 0 ? f32x16::zero() : f32x16::load(sum)).store(sum);
+    }
+  }
+  MatmulArgs last = a.of;
+  last.bias = nullptr;
+  for (int64_t p = range.begin; p < range.end; ++p)
+    finish(last, p, 0, f32x16::load(sums + (p - range.begin) * kPanelRows));
+}
+
+template <class Core>
+size_t sum_scratch(const Shape& shape) {
+  return static_cast<size_t>(panel_count(shape.n_out) * kPanelRows) * sizeof(float);
+}
+
+// Calls each(expert, group) for the thread's units: groups of every expert that has rows, in order.
+template <class Each>
+QUERN_FN void for_each_expert_group(const Buckets& b, int n_experts, int64_t n_groups, const Worker& w,
+                                    const Each& each) {
+  int64_t n_active = 0;
+  for (int e = 0; e < n_experts; ++e) n_active += b.count[e] > 0 ? 1 : 0;
+  int e = -1;
+  int64_t active = -1;  // number of e among those that have rows
+  for_units(
+      n_active * n_groups, w, [&](int64_t unit) __attribute__((always_inline)) {
+        while (active < unit / n_groups) active += b.count[++e] > 0 ? 1 : 0;
+        each(e, unit % n_groups);
+      });
+}
+
+template <class Core>
+void expert_tiled(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker& w) {
+  const Routed& r = a.routed;
+  const Buckets b(const_cast<int32_t*>(r.buckets), r.n_experts, int64_t{ctx.n_rows} * r.n_used);
+  const XTiles x(a.of);
+  const int64_t n_panels = panel_count(a.of.n_out), n_groups = (n_panels + kTilePanels - 1) / kTilePanels;
+  for_each_expert_group(
+      b, r.n_experts, n_groups, w, [&](int e, int64_t group) __attribute__((always_inline)) {
+        const MatmulArgs one = of_expert(a.of, r, e);
+        const Panels<Core> panels(one);
+        const typename Core::Unpacked u(w.scratch, panels.n_blocks);
+        const int64_t first_panel = group * kTilePanels;
+        const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
+        for (int p = 0; p < kTilePanels; ++p)
+          u.fill(panels.at(first_panel + (p < here ? p : 0)), p, panels.n_blocks);
+        const int64_t end_row = int64_t{b.first_tile[e]} * kTileRows + b.count[e];
+        for (int64_t tile = b.first_tile[e]; tile < b.first_tile[e + 1]; ++tile) {
+          for (int t = 0; t < kTileRows; t += kTileSpan) {
+            f32x16 acc[kTilePanels][kTileSpan];
+            Core::template tile<kTileSpan>(u, x.tile(tile), t, panels.n_blocks, acc);
+#pragma GCC unroll unroll(2)
+            for (int p = 0; p < kTilePanels; ++p) {
+              if (p < here) finish_tile<kTileSpan>(one, first_panel + p, tile * kTileRows + t, end_row, acc[p], 1);
+            }
+          }
+        }
+      });
+}
+
+template <class Core>
+void expert_gated_tiled(const ExpertGatedArgs& a, const RunContext& ctx, const Worker& w) {
+  const Routed& r = a.routed;
+  const Buckets b(const_cast<int32_t*>(r.buckets), r.n_experts, int64_t{ctx.n_rows} * r.n_used);
+  const XTiles x(a.of.gate);
+  const int64_t n_panels = panel_count(a.of.gate.n_out);
+  for_each_expert_group(
+      b, r.n_experts, n_panels, w, [&](int e, int64_t panel) __attribute__((always_inline)) {
+        GatedMatmulArgs one = a.of;
+        one.gate = of_expert(a.of.gate, r, e);
+        if (one.up_bias != nullptr) one.up_bias += e * one.gate.n_out;
+        const Panels<Core> gate(one.gate);
+        Panels<Core> up = gate;
+        up.w = a.of.up + static_cast<size_t>(e) * r.expert_bytes;
+        const UnpackedPair<Core> u(w.scratch, one.gate.n_in);
+        u.fill(gate.at(panel), up.at(panel));
+        const int64_t end_row = int64_t{b.first_tile[e]} * kTileRows + b.count[e];
+        for (int64_t tile = b.first_tile[e]; tile < b.first_tile[e + 1]; ++tile) {
+          for (int t = 0; t < kTileRows; t += kTileSpan) {
+            f32x16 sums[2][kTileSpan];
+            u.template tile<kTileSpan>(x.tile(tile), t, sums);
+            finish_gated(one, panel, tile * kTileRows + t, end_row, sums);
+          }
+        }
+      });
+}
+
+template <class Core>
+constexpr Kernel expert_direct_row(const char* name) {
+  constexpr uint8_t kClasses = class_bit(RowClass::decode) | class_bit(RowClass::few);
+  return {{Op::expert_matmul, Core::Format::kFormat, Core::kAct, Layout::x16, kClasses},
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&expert_direct<Core>>::call};
+}
+
+template <class Core>
+constexpr Kernel expert_sum_row(const char* name) {
+  return {{Op::expert_sum, Core::Format::kFormat, Core::kAct, Layout::x16, class_bit(RowClass::decode)},
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&expert_sum_direct<Core>>::call,
+          nullptr,
+          &sum_scratch<Core>};
+}
+
+template <class Core>
+constexpr Kernel expert_tiled_row(const char* name) {
+  return {
+      {Op::expert_matmul, Core::Format::kFormat, act_of<Core>(1, true), Layout::x16, class_bit(RowClass::prefill)},
+      own_isa(),
+      own_priority(),
+      name,
+      &Erased<&expert_tiled<Core>>::call,
+      nullptr,
+      &tiled_scratch<Core>};
+}
+
+template <class Core>
+constexpr Kernel expert_gated_row(const char* name) {
+  return {{Op::expert_gated, Core::Format::kFormat, act_of<Core>(1, true), Layout::x16, class_bit(RowClass::prefill)},
+          own_isa(),
+          own_priority(),
+          name,
+          &Erased<&expert_gated_tiled<Core>>::call,
+          nullptr,
+          &gated_scratch<Core>};
+}
+
+}  // namespace quern::kernels::QUERN_ISA
