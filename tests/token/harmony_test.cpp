@@ -111,6 +111,13 @@ TEST(Harmony, LongTextInPlaceOfAHeaderIsNotHeldBack) {
   EXPECT_FALSE(late.feed({words, false}).empty());
   late.finish();
   EXPECT_EQ(late.reply().content.size(), words.size() + HarmonyParser::kMaxHeader / 2);
+  // A long body with the beginnings of markup in it goes through at once, but for the last of them.
+  std::string body;
+  while (body.size() < 1000000) body += "<|en <|< ";
+  HarmonyParser reasoning(false);
+  reasoning.feed({"<|channel|>analysis<|message|>", true});
+  EXPECT_EQ(reasoning.feed({body + "<|", true})[0].text, body);
+  EXPECT_EQ(reasoning.finish()[0].text, "<|");
   HarmonyParser many(false);
   for (int i = 0; i < 1000; ++i) many.feed({"<|channel|>", true});
   EXPECT_LE(many.messages().size(), 16U);  // each of the longest header
