@@ -101,7 +101,6 @@ testing::TestVocab think_vocab(bool with_tokens) {
 std::string by_ids(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
   const auto parser = make_reply_parser(ReplyFormat::think, &tokenizer);
   ReplyStream stream(tokenizer, *parser);
-  std::string deltas;
   for (const int32_t id : ids) {
     for (const auto& delta : stream.feed(id)) {
       size_t at = 0;  // each delta is whole characters
