@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/quern/fit.h"
+#include "apps/quern/inputs.h"
 #include "apps/quern/machine.h"
 #include "apps/quern/session_options.h"
 #include "apps/quern/version.h"
@@ -31,6 +33,8 @@ struct Findings {
   std::string tune_file;                 // where this machine's sidecar is or would be; "" without a cache folder
   std::optional<engine::Tuning> tuning;  // where it holds
   std::string tune_problem;              // why it does not
+  std::string model_path;                // of -m; "" without it
+  std::optional<Fit> fit;                // of that model
 };
 
 void look_at_tuning(const Options& options, Findings& f) {
@@ -44,6 +48,17 @@ void look_at_tuning(const Options& options, Findings& f) {
   } else if (tuning.error().status != Status::not_found) {
     f.tune_problem = tuning.error().message;
   }
+}
+
+// Where -m names one.
+Result<void> look_at_model(const Context& context, Findings& f) {
+  const std::string& name = context.options.text("model");
+  if (name.empty()) return {};
+  QUERN_TRY(f.model_path, find_model(context, name));
+  QUERN_TRY(const file::GgufFile file, file::GgufFile::open(f.model_path));
+  QUERN_TRY(const auto model, model::load_model(file, 0));
+  f.fit = fit_of(*model, f.topology);
+  return {};
 }
 
 std::string tuning_state(const Findings& f) {
@@ -124,6 +139,8 @@ std::string as_json(const Findings& f) {
   for (const engine::ImageStatus& image : f.images)
     j["images"].push_back(
         {{"path", image.path}, {"bytes", image.bytes}, {"model", image.model}, {"why_not", image.why_not}});
+  j["model"] = nullptr;
+  if (f.fit) j["model"] = fit_json(f.model_path, *f.fit);
   if (f.roofline) j["roofline"] = roofline_json(*f.roofline);
   return j.dump(2) + "\n";
 }
@@ -194,6 +211,7 @@ std::string as_text(const Findings& f) {
   row("tuning", tuned);
   row("gpu", f.gpus.empty() ? "none" : fmt::format("{}", fmt::join(f.gpus, ", ")));
   row("images", images_text(f));
+  if (f.fit) row("model", fmt::format("{}: {}", f.model_path, fit_line(*f.fit)));
   return text;
 }
 
@@ -224,6 +242,7 @@ int run_doctor(Context& context) {
   options.isa = isa;
   options.image_dir = f.image_folder;
   if (!f.image_folder.empty()) f.images = engine::list_images(options);
+  if (const auto looked = look_at_model(context, f); !looked.ok()) return context.fail(looked.error());
   if (context.options.flag("roofline")) {
     auto roofline = measure::measure_roofline(f.chosen, default_threads(f.topology), f.topology);
     if (!roofline.ok()) return context.fail(roofline.error());

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "apps/quern/fit.h"
 #include "apps/quern/session_options.h"
 #include "apps/quern/support.h"
 #include "base/progress.h"
@@ -110,8 +111,9 @@ std::string shape_text(const file::Tensor& tensor) {
 }
 
 using Images = std::vector<engine::PreparedImage>;
+using Loaded = Result<std::unique_ptr<model::Model>>;
 
-std::string as_json(const file::GgufFile& file, const Images& images, bool full) {
+std::string as_json(const file::GgufFile& file, const Loaded& model, const Images& images, bool full) {
   Json j;
   j["files"] = file.shard_paths();
   j["version"] = file.version();
@@ -120,8 +122,10 @@ std::string as_json(const file::GgufFile& file, const Images& images, bool full)
   j["images"] = Json::array();
   for (const engine::PreparedImage& image : images)
     j["images"].push_back({{"path", image.path}, {"bytes", image.bytes}});
-  for (const SupportRow& row : check_support(file))
+  for (const SupportRow& row : check_support(file, model))
     j["support"].push_back({{"part", row.part}, {"name", row.name}, {"ok", row.ok}, {"why_not", row.why_not}});
+  j["model"] = nullptr;
+  if (model.ok()) j["model"] = model_json(**model, fit_of(**model, detect_topology()));
   j["metadata"] = Json::object();
   for (const file::MetaEntry& entry : file.metadata().entries())
     j["metadata"][std::string(entry.key)] = value_json(entry.value, full);
@@ -147,7 +151,7 @@ std::string printable(std::string_view text) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-std::string as_text(const file::GgufFile& file, const Images& images, bool full) {
+std::string as_text(const file::GgufFile& file, const Loaded& model, const Images& images, bool full) {
   std::string text;
   for (const std::string& path : file.shard_paths()) text += fmt::format("file        {}\n", path);
   text += fmt::format("version     GGUF {}, {} bytes ({}), alignment {}\n", file.version(), file.bytes(),
@@ -155,9 +159,14 @@ std::string as_text(const file::GgufFile& file, const Images& images, bool full)
   for (const engine::PreparedImage& image : images)
     text += fmt::format("image       {} ({})\n", image.path, human_bytes(image.bytes));
   text += "\nsupport\n";
-  for (const SupportRow& row : check_support(file)) {
+  for (const SupportRow& row : check_support(file, model)) {
     text += fmt::format("  {:<14} {:<16} {}\n", row.part, printable(row.name),
                         row.ok ? "yes" : "no: " + printable(row.why_not));
+  }
+  if (model.ok()) {
+    text += "\nmodel\n";
+    for (const auto& [name, value] : model_rows(**model, fit_of(**model, detect_topology())))
+      text += fmt::format("  {:<14} {}\n", name, value);
   }
   text += fmt::format("\nmetadata ({})\n", file.metadata().entries().size());
   for (const file::MetaEntry& entry : file.metadata().entries())
@@ -187,7 +196,9 @@ int run_info(Context& context) {
   if (!file.ok()) return context.fail(file.error());
   const bool full = context.options.flag("full");
   const Images images = engine::images_of(*path, image_directory(context.options.text("cache")));
-  context.out.write(context.options.flag("json") ? as_json(*file, images, full) : as_text(*file, images, full));
+  const Loaded model = model::load_model(*file, 0);
+  context.out.write(context.options.flag("json") ? as_json(*file, model, images, full)
+                                                 : as_text(*file, model, images, full));
   return 0;
 }
 

@@ -30,7 +30,8 @@ constexpr Command kCommands[] = {
      "  quern info $(quern models path smollm2-135m)\n",
      2, run_models},
     {"info", "[FILE]", "what a GGUF file holds and whether Quern runs it",
-     "Metadata, tensors with shape, format, bytes and place, bytes by format, and what of it Quern supports.\n\n"
+     "Metadata, tensors with shape, format, bytes and place, bytes by format, what of it Quern supports, its experts\n"
+     "and parameters, and whether this machine's memory holds it.\n\n"
      "  quern info model.gguf\n"
      "  quern info --json model-00001-of-00003.gguf | jq .formats\n",
      1, run_info},
@@ -53,8 +54,9 @@ constexpr Command kCommands[] = {
      1, run_convert},
     {"doctor", "", "what this machine offers and what Quern makes of it",
      "Processor features and the kernels chosen, cores, quota, memory, caches, GPU, prepared images, and what was "
-     "tuned.\n\n"
+     "tuned; with -m, whether that model fits into memory.\n\n"
      "  quern doctor\n"
+     "  quern doctor -m model.gguf\n"
      "  quern doctor --json | jq .threads\n"
      "  quern doctor --roofline\n",
      0, run_doctor},

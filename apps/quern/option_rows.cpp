@@ -16,6 +16,7 @@ constexpr OptionType kFlag = OptionType::flag, kInteger = OptionType::integer, k
 constexpr OptionRow kRows[] = {
     {QUERN_WITH_MODEL, "model", "m", kText, "FILE|NAME", "smollm2-135m", 0, 0, "", "QUERN_MODEL", false,
      "a GGUF file (any shard of a set), or a name of `quern models list`, which is downloaded when absent"},
+    {"doctor", "model", "m", kText, "FILE|NAME", "", 0, 0, "", "", false, "also say whether this model fits into memory"},
     {"run", "prompt", "p", kText, "TEXT", "", 0, 0, "", "", false, "what to answer; also as arguments, or - to read standard input"},
     {QUERN_GENERATING, "max-tokens", "n", kInteger, "N", "1024", 0, 1000000000, "", "", false, "stop an answer after N tokens"},
     {QUERN_GENERATING, "temp", "", kReal, "T", "0.8", 0, 100, "", "", false, "temperature; 0 always takes the most likely token"},

@@ -1,10 +1,12 @@
 #include "apps/quern/support.h"
 
+#include <algorithm>
 #include <map>
 
 #include "apps/quern/inputs.h"
+#include "engine/engine.h"
 #include "engine/prompt.h"
-#include "model/model.h"
+#include "plan/plan.h"
 
 namespace quern::apps {
 namespace {
@@ -26,6 +28,11 @@ SupportRow formats(const file::GgufFile& file) {
   return row;
 }
 
+Result<void> try_architecture(const Result<std::unique_ptr<model::Model>>& model) {
+  if (!model.ok()) return model.error();
+  return plan::check_support(**model, std::min((*model)->spec.n_ctx_train, engine::kDefaultMaxCtx));
+}
+
 template <class T>
 SupportRow tried(const char* part, std::string name, const Result<T>& result) {
   return {part, std::move(name), result.ok(), result.ok() ? "" : result.error().message};
@@ -33,9 +40,9 @@ SupportRow tried(const char* part, std::string name, const Result<T>& result) {
 
 }  // namespace
 
-std::vector<SupportRow> check_support(const file::GgufFile& file) {
+std::vector<SupportRow> check_support(const file::GgufFile& file, const Result<std::unique_ptr<model::Model>>& model) {
   std::vector<SupportRow> rows = {formats(file)};
-  rows.push_back(tried("architecture", text_of(file, "general.architecture"), model::load_model(file, 0)));
+  rows.push_back(tried("architecture", text_of(file, "general.architecture"), try_architecture(model)));
   const auto tokenizer = load_tokenizer(file);
   const std::string pre = text_of(file, "tokenizer.ggml.pre");
   rows.push_back(tried("tokenizer", text_of(file, "tokenizer.ggml.model") + (pre.empty() ? "" : " " + pre), tokenizer));

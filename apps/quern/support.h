@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "file/gguf.h"
+#include "model/model.h"
 
 namespace quern::apps {
 
@@ -15,6 +16,7 @@ struct SupportRow {
   std::string why_not;  // empty where ok
 };
 
-std::vector<SupportRow> check_support(const file::GgufFile& file);
+// model: what load_model made of the file.
+std::vector<SupportRow> check_support(const file::GgufFile& file, const Result<std::unique_ptr<model::Model>>& model);
 
 }  // namespace quern::apps

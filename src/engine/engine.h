@@ -39,10 +39,12 @@ namespace quern::engine {
 // map: always mapped: there at once, its memory shared by all processes and given up under pressure, a little slower.
 enum class ImageMode : uint8_t { automatic, map, off };
 
+inline constexpr int kDefaultMaxCtx = 8192;  // positions, where nobody asks for a number
+
 struct EngineOptions {
   int n_threads = 0;                 // 0: as tuned, else one per usable physical core, within the cgroup quota
   int spins = 0;                     // TeamOptions::spins; 0: as tuned, else the default
-  int n_ctx = 0;                     // positions a session may hold; 0: the model's, at most 8192
+  int n_ctx = 0;                     // positions a session may hold; 0: the model's, at most kDefaultMaxCtx
   int n_chunk = 512;                 // prompt tokens evaluated at once; any value gives the same bits
   std::vector<std::string> no_fuse;  // fusions to leave out, by name; "all" for every one
   std::string isa;                   // "" or "auto": the best tier; else generic, avx2, avx512, neon

@@ -11,8 +11,6 @@
 namespace quern::engine {
 namespace {
 
-constexpr int kDefaultMaxCtx = 8192;
-
 Result<void> load_text(Engine::State& s) {
   QUERN_TRY(token::VocabData vocab, token::vocab_from_gguf(s.file));
   QUERN_TRY(s.tokenizer, token::Tokenizer::create(vocab));
@@ -95,6 +93,7 @@ Result<std::unique_ptr<Engine::State>> load_state(const std::string& path, const
     return Error{Status::invalid_argument, "context, chunk and threads must not be negative"};
   }
   s->n_ctx = options.n_ctx > 0 ? options.n_ctx : std::min(s->model->spec.n_ctx_train, kDefaultMaxCtx);
+  QUERN_TRY_VOID(plan::check_support(*s->model, s->n_ctx));
   s->n_chunk = std::min(options.n_chunk, 4096);
   QUERN_TRY_VOID(load_text(*s));
   apply_tuning(*s, options);

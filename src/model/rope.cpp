@@ -10,6 +10,7 @@ namespace quern::model {
 namespace {
 
 constexpr double kYarnBetaFast = 32, kYarnBetaSlow = 1;  // where no key says
+constexpr double kMaxFactor = 1 << 20;                   // and one over it: within, no f32 overflows or vanishes
 
 int64_t original_context(const Params& p, int n_ctx_train) {
   return p.rope_original_ctx > 0 ? p.rope_original_ctx : n_ctx_train;
@@ -42,10 +43,9 @@ Result<RopeSpec> make_rope(const file::GgufFile& file, const Arch& arch, const P
   if (scaled && (!own_base || arch.scale_windowed_rope)) {
     const double factor = p.rope_scale_factor > 0 ? p.rope_scale_factor : p.rope_scale_linear;
     if (factor > 0) rope.scale = 1.0 / factor;
+    if (!(rope.scale >= 1 / kMaxFactor && rope.scale <= kMaxFactor))
+      return bad(file, "rope.scaling.factor is " + std::to_string(factor) + ", far from any sense");
   }
-  // A subnormal factor gives an infinite scale, an infinite one gives zero.
-  if (!std::isfinite(rope.base) || !std::isfinite(rope.scale) || !(rope.scale > 0))
-    return bad(file, "rope.freq_base or scaling is not finite");
   double magnitude = p.rope_attn_factor > 0 ? p.rope_attn_factor : 1.0;
   if (scaling == "yarn") {
     QUERN_TRY_VOID(check_yarn(file, p, rope));

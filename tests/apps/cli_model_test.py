@@ -265,6 +265,17 @@ class Convert(Program):
         self.assertEqual((found["path"], found["bytes"], found["why_not"]), (path, size, ""))
         self.assertRegex(self.out("doctor"), r"\nimages +1 prepared, ")
 
+    def test_info_and_doctor_say_what_fits(self):
+        model = self.json("info", "--json", tiny_model())["model"]
+        self.assertEqual(model["memory"]["verdict"], "fits")
+        self.assertIsNone(model["experts"])
+        self.assertRegex(self.out("info", tiny_model()), r"\nmodel\n  parameters +\d+\.\d M\n(.*\n)+  memory +.*: fits\n")
+        self.assertIsNone(self.json("doctor", "--json")["model"])
+        found = self.json("doctor", "--json", "-m", tiny_model())["model"]
+        self.assertEqual((found["path"], found["weight_bytes"]), (tiny_model(), model["weight_bytes"]))
+        self.assertRegex(self.out("doctor", "-m", tiny_model()), r"\nmodel +\S+llama\.gguf: .* available: fits\n")
+        self.assertIn("no-such.gguf", self.error("doctor", "-m", "no-such.gguf"))
+
     def test_a_model_that_is_removed_takes_its_image_along(self):
         model = self.json("models", "list", "--json")[0]
         Path(model["path"]).write_bytes(Path(tiny_model("llama-q-q4_1")).read_bytes())

@@ -198,7 +198,9 @@ TEST(Load, LongRopeFactorsFollowTheContext) {
 }
 
 TEST(Arch, ListAndRowsAreConsistent) {
-  EXPECT_EQ(architecture_names(), (std::vector<std::string>{"llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3"}));
+  EXPECT_EQ(architecture_names(),
+            (std::vector<std::string>{"llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "qwen2moe", "qwen3moe",
+                                      "glm4moe", "gpt-oss", "mistral3", "llama4"}));
   for (const std::string& name : architecture_names()) {
     const Arch& arch = *find_arch(name);
     for (const TensorRow& row : arch.tensors) {
