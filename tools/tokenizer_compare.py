@@ -11,11 +11,14 @@ asked too: GGUF has scores and not merges, so Hugging Face's order of equal scor
 Columns: strings whose ids differ from llama.cpp's, from Hugging Face's (from SentencePiece's), strings on which those two
 disagree with each other, and strings on which they agree and Quern differs. The exit code is 1 if Quern differs from the
 reference (SentencePiece where asked, else Hugging Face) or from both. Then the causes of the peers' disagreement.
+With --split, instead, compares only where texts are cut into words: with Hugging Face's splitting and with the published
+pattern in Python's regex module. --kinds takes any names of tokenizer.ggml.pre here. Needs neither models nor llama.cpp.
 With --goldens, instead, writes the table of tests/token/tokenizer_pre_golden.inc: how Hugging Face's splitting cuts texts.
-PyPI: gguf, tokenizers, sentencepiece, protobuf.
+PyPI: gguf, tokenizers, sentencepiece, protobuf; for --split regex.
 """
 import argparse
 import collections
+import functools
 import glob
 import os
 import random
@@ -53,6 +56,9 @@ KINDS = {
     "qwen35": ([QWEN35], False, "NFC"),
     "default": ([r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"], False, None),
 }
+# Further names in GGUF files, by the kind whose cuts they have; the families of Llama 4, gpt-oss, GLM 4 and 5, ChatGLM.
+SAME_CUTS = {"llama4": "gpt-4o", "kanana2": "gpt-4o", "glm4": "llama-bpe", "glm5": "llama-bpe", "chatglm-bpe": "llama-bpe",
+             "pixtral": "llama-bpe", "deepseek-r1-qwen": "qwen2"}
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<s>", "<unk>", "<end_of_turn>"]
 USER = ["<think>", "</think>", "<think>>", ">x", "\n\n\n\n", "\t\t"]
 SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2003\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -166,9 +172,12 @@ def write_gguf(path, model, pre, tokens, types, merges=None, scores=None, prefix
     out.close()
 
 
+def split_parts(steps):
+    return [pre_tokenizers.Digits(individual_digits=True) if s == "digits" else pre_tokenizers.Split(Regex(s), "isolated") for s in steps]
+
+
 def splitter(steps):
-    parts = [pre_tokenizers.Digits(individual_digits=True) if s == "digits" else pre_tokenizers.Split(Regex(s), "isolated") for s in steps]
-    return pre_tokenizers.Sequence(parts + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    return pre_tokenizers.Sequence(split_parts(steps) + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
 def synthesize(kind, path, texts):
@@ -343,6 +352,66 @@ def compare(kind, args, strings, texts, peer):
     return totals["bad"] == 0 and totals["alone"] == 0
 
 
+def python_words(steps, text):
+    """The words by Python's regex module: each step cuts every word of the step before, matches and what is between."""
+    import regex
+    words = [text]
+    for step in steps:
+        pattern = regex.compile(r"\p{N}" if step == "digits" else step)
+        cut = []
+        for word in words:
+            at = 0
+            for match in pattern.finditer(word):
+                cut += [word[at:match.start()], match.group()]
+                at = match.end()
+            cut.append(word[at:])
+        words = [w for w in cut if w]
+    return words
+
+
+def ends_of(words):
+    ends, at = [], 0
+    for word in words:
+        at += len(word.encode())
+        ends.append(at)
+    return ends
+
+
+@functools.cache
+def changed_characters():
+    """The characters that the two regex engines, of different Unicode versions, put into different classes."""
+    import regex
+    text = "".join(chr(c) for c in [*range(0xD800), *range(0xE000, 0x110000)])
+    changed = set()
+    for name in (r"\p{Lu}", r"\p{Lt}", r"\p{Ll}", r"\p{Lm}", r"\p{Lo}", r"\p{M}", r"\p{N}", r"\s"):
+        pieces = pre_tokenizers.Split(Regex(name), "removed").pre_tokenize_str(text)
+        outside = set("".join(w for w, _ in pieces))
+        changed |= (set(text) - outside) ^ set(regex.findall(name, text))
+    return changed
+
+
+def compare_split(name, args, strings):
+    steps = KINDS[SAME_CUTS.get(name, name)][0]
+    split = pre_tokenizers.Sequence(split_parts(steps))
+    changed = changed_characters()
+    totals, words, shown = collections.Counter(), 0, 0
+    for begin in range(0, len(strings), 20000):
+        batch = strings[begin:begin + 20000]
+        for s, ours in zip(batch, helper_ids([args.helper, "--words", name], batch)):
+            theirs = ends_of(w for w, _ in split.pre_tokenize_str(s))
+            python = ends_of(python_words(steps, s))
+            words += len(ours)
+            totals["hf"] += ours != theirs
+            if ours != python:
+                totals["unicode" if ours == theirs and not changed.isdisjoint(s) else "regex"] += 1
+            if (ours != theirs or (ours != python and changed.isdisjoint(s))) and shown < args.show:
+                shown += 1
+                print(f"  {name} {s!r}\n    ours  {ours}\n    hf    {theirs}\n    regex {python}")
+    print(f"{name:<17}{len(strings):>9}{words:>10}{totals['hf']:>9}{totals['regex']:>9}"
+          f"{totals['unicode']:>9}", flush=True)
+    return totals["hf"] == 0 and totals["regex"] == 0
+
+
 GOLDEN_TEXTS = [
     "Hello world", "a  b", "a   b", "  a", "a ", "a  ", "\n\nX", "x\n\n  y", " \n \n ", "a\r\nb\r\n", "\tfoo\t\tbar", "it's we'll I'M THEY'RE d'accord",
     "x'\u017f 'S 's' ''s", "'ll", "can't'", "it\u2019s", "1234567 12 3", "a1b22c333d4444", " 12", "٣٤٥٦ ½ Ⅷ²", "3.14,000", "中文字符 漢字", "日本語テスト。はい!",
@@ -360,9 +429,8 @@ def goldens():
     print("// Generated by tools/tokenizer_compare.py --goldens; do not edit. {rule, text, words}")
     for rule, kind in RULES.items():
         steps = KINDS[kind][0]
-        parts = [pre_tokenizers.Digits(individual_digits=True) if s == "digits" else pre_tokenizers.Split(Regex(s), "isolated") for s in steps]
         for text in GOLDEN_TEXTS:
-            words = [w for w, _ in pre_tokenizers.Sequence(parts).pre_tokenize_str(text)]
+            words = [w for w, _ in pre_tokenizers.Sequence(split_parts(steps)).pre_tokenize_str(text)]
             assert "".join(words) == text
             size = len(text.encode())
             print(f"{{PreRule::{rule}, {{{quote(text)}, {size}}}, {{{', '.join(f'{{{quote(w)}, {len(w.encode())}}}' for w in words)}}}}},")
@@ -377,12 +445,23 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--models", default="")
     parser.add_argument("--helper", default="build/release/tests/token/tokenize_lines")
-    parser.add_argument("--peer-source", required=True, help="llama.cpp's source folder")
-    parser.add_argument("--peer-build", required=True, help="its build folder, with bin/libllama.so")
+    parser.add_argument("--peer-source", help="llama.cpp's source folder")
+    parser.add_argument("--peer-build", help="its build folder, with bin/libllama.so")
+    parser.add_argument("--split", action="store_true", help="compare cuts into words only, without llama.cpp")
     parser.add_argument("--work", default="build/tokenizer_compare")
     parser.add_argument("--show", type=int, default=5)
     parser.add_argument("--show-peers", action="store_true", help="show strings on which only the peers disagree")
     args = parser.parse_args()
+    if args.split:
+        maker = Strings(args.seed, corpus())
+        strings = [maker.make() for _ in range(args.n)]
+        print(f"{'name':<17}" + "".join(f"{c:>9}" for c in ("strings", "words", "!=HF", "!=regex", "unicode")))
+        names = [k for k in args.kinds.split(",") if not k.startswith("spm")]
+        if args.kinds == ",".join(KINDS):
+            names += SAME_CUTS
+        sys.exit(0 if all([compare_split(name, args, strings) for name in names]) else 1)
+    if not args.peer_source or not args.peer_build:
+        parser.error("--peer-source and --peer-build are needed without --split")
     os.makedirs(args.work, exist_ok=True)
     peer, binaries = os.path.join(args.work, "tokenizer_peer"), os.path.join(args.peer_build, "bin")
     subprocess.run(["g++", "-O2", "-std=c++17", os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizer_peer.cpp"),

@@ -74,6 +74,7 @@ Result<ChatTemplate> ChatTemplate::compile(std::string_view source,
     QUERN_TRY(result.template_, jinja::Template::parse(source));
     for (const auto& [name, text] : tokens) result.tokens_.emplace_back(name, Json(text));
     result.probe();
+    result.support_.reply = reply_format_of(source);
     return result;
   } catch (const std::bad_alloc&) {
     return Error{Status::out_of_memory, "no memory to compile the chat template"};
@@ -146,6 +147,21 @@ std::vector<TextPiece> pieces_of(const Rendered& prompt) {
   }
   if (done < text.size()) pieces.push_back({text.substr(done), true});
   return pieces;
+}
+
+Message message_of(const Reply& reply, size_t first_call) {
+  Message message;
+  message.role = "assistant";
+  if (!reply.content.empty() || reply.calls.empty()) message.content = reply.content;
+  if (!reply.reasoning.empty()) message.reasoning_content = reply.reasoning;
+  for (const ReplyCall& call : reply.calls) {
+    if (message.tool_calls.is_null()) message.tool_calls = Json::array();
+    const std::string number = std::to_string((first_call + message.tool_calls.size()) % 100000);
+    message.tool_calls.push_back(Json{{"id", "call" + std::string(5 - number.size(), '0') + number},
+                                      {"type", "function"},
+                                      {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return message;
 }
 
 Result<std::vector<int32_t>> encode_rendered(const Tokenizer& tokenizer, const Rendered& prompt) {

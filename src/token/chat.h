@@ -18,6 +18,7 @@
 
 #include "base/result.h"
 #include "token/jinja.h"
+#include "token/reply.h"
 #include "token/tokenizer.h"
 
 namespace quern::token {
@@ -48,12 +49,15 @@ struct ChatSupport {
   bool string_content = false;  // "content": "text"
   bool part_content = false;    // "content": [{"type": "text", ...}]
   bool system_role = false;
-  bool tools = false;              // announces ChatOptions::tools
-  bool tool_calls = false;         // renders earlier calls
-  bool object_arguments = false;   // "arguments": {...}
-  bool string_arguments = false;   // "arguments": "{...}", not encoded a second time
-  bool reasoning = false;          // shows the last answer's reasoning_content
-  bool generation_prompt = false;  // add_generation_prompt adds text
+  bool tools = false;                      // announces ChatOptions::tools
+  bool tool_calls = false;                 // renders earlier calls
+  bool object_arguments = false;           // "arguments": {...}
+  bool string_arguments = false;           // "arguments": "{...}", not encoded a second time
+  bool several_calls = false;              // renders all calls of a message, not only the first
+  bool text_beside_calls = false;          // takes content and reasoning_content in a message with calls
+  bool reasoning = false;                  // shows the last answer's reasoning_content
+  bool generation_prompt = false;          // add_generation_prompt adds text
+  ReplyFormat reply = ReplyFormat::plain;  // in which the model answers, read off the template's source
 };
 
 class ChatTemplate {
@@ -70,7 +74,8 @@ class ChatTemplate {
   bool mentions(std::string_view variable) const { return template_.mentions(variable); }
 
   // Rewrites messages into the form that this template supports: parts into one string (or back), arguments between
-  // JSON text and object. An error names a part that is not text where only strings are supported.
+  // JSON text and object, several calls into one message each with its result behind it, content beside calls joined to
+  // the reasoning. An error names a part that is not text where only strings are supported.
   Result<void> adapt(std::vector<Message>& messages) const;
 
  private:
@@ -87,6 +92,10 @@ Result<std::string_view> builtin_chat_template(std::string_view name);
 
 // The prompt in order, cut into markup and content.
 std::vector<TextPiece> pieces_of(const Rendered& prompt);
+
+// A reply as the assistant's message in what follows: reasoning_content, content, tool_calls with arguments as text.
+// first_call numbers the ids ("call00001"; nine letters and digits, as some templates insist) through a conversation.
+Message message_of(const Reply& reply, size_t first_call = 0);
 
 // The ids of a prompt. The tokenizer puts a bos in front where the model wants one and the template wrote none.
 Result<std::vector<int32_t>> encode_rendered(const Tokenizer& tokenizer, const Rendered& prompt);

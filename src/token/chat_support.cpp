@@ -1,4 +1,6 @@
 // What a chat template can take, found by trying, and messages rewritten to fit.
+#include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "token/chat.h"
@@ -11,6 +13,7 @@ constexpr const char* kQuestion = "Question7f3a";
 constexpr const char* kSystem = "System7f3a";
 constexpr const char* kReason = "Reason7f3a";
 constexpr const char* kTool = "tool_7f3a";
+constexpr const char* kOtherTool = "other_7f3a";
 constexpr const char* kKey = "key_7f3a";
 
 Message text_message(const char* role, const char* text) {
@@ -34,10 +37,10 @@ Json tool_definition() {
 
 // Nine letters and digits: some templates insist on that.
 constexpr const char* kCallId = "call00001";
+constexpr const char* kOtherCallId = "call00002";
 
-Json tool_call(const Json& arguments) {
-  return Json::array(
-      {Json{{"id", kCallId}, {"type", "function"}, {"function", {{"name", kTool}, {"arguments", arguments}}}}});
+Json tool_call(const Json& arguments, const char* name = kTool, const char* id = kCallId) {
+  return Json{{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}};
 }
 
 std::tm some_day() {
@@ -77,7 +80,7 @@ void ChatTemplate::probe() {
   const auto with_call = [&](const Json& arguments) {
     Message call;
     call.role = "assistant";
-    call.tool_calls = tool_call(arguments);
+    call.tool_calls = Json::array({tool_call(arguments)});
     Message answer = fit(text_message("tool", "42"));
     answer.tool_call_id = kCallId;
     answer.name = kTool;
@@ -88,6 +91,17 @@ void ChatTemplate::probe() {
   support_.tool_calls = shows(with_call(object), plain, kTool) || shows(with_call(text), plain, kTool);
   support_.object_arguments = shows(with_call(object), plain, kKey);
   support_.string_arguments = shows(with_call(text), plain, text);
+  const Json fitting = support_.object_arguments ? object : Json(text);
+  auto two = with_call(fitting);
+  two[1].tool_calls.push_back(tool_call(fitting, kOtherTool, kOtherCallId));
+  two.push_back(two[2]);
+  two[3].tool_call_id = kOtherCallId;
+  two[3].name = kOtherTool;
+  support_.several_calls = shows(two, plain, kTool) && shows(two, plain, kOtherTool);
+  auto beside = with_call(fitting);
+  beside[1].content = fit(text_message("assistant", "Answer.")).content;
+  beside[1].reasoning_content = kReason;
+  support_.text_beside_calls = shows(beside, plain, kTool);
 
   ChatOptions finished;
   finished.add_generation_prompt = false;
@@ -135,6 +149,57 @@ void fit_arguments(Json& tool_calls, const ChatSupport& support) {
   }
 }
 
+// Moves the content of a message with calls to the end of its reasoning.
+void join_text(Message& message) {
+  if (!message.reasoning_content || !message.content.is_string()) return;
+  const std::string& content = message.content.get_ref<const std::string&>();
+  if (!content.empty() && !message.reasoning_content->empty()) *message.reasoning_content += "\n\n";
+  *message.reasoning_content += content;
+  message.content = nullptr;
+}
+
+// Messages with one call each, and behind each the result with its id, or the next one that has no id. `results`: the
+// tools' messages behind `message`.
+void split_calls(Message message, std::span<Message> results, std::vector<Message>& out) {
+  std::vector<bool> used(results.size());
+  const auto take = [&](const std::string& id) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (used[i] || results[i].tool_call_id != id) continue;
+      used[i] = true;
+      out.push_back(std::move(results[i]));
+      return true;
+    }
+    return false;
+  };
+  const Json calls = std::exchange(message.tool_calls, nullptr);
+  for (const Json& call : calls) {
+    message.tool_calls = Json::array({call});
+    out.push_back(message);
+    message = Message();
+    message.role = "assistant";
+    const bool has_id = call.is_object() && call.contains("id") && call["id"].is_string();
+    if (!take(has_id ? call["id"].get<std::string>() : "")) take("");
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!used[i]) out.push_back(std::move(results[i]));
+  }
+}
+
+void split_calls(std::vector<Message>& messages) {
+  std::vector<Message> out;
+  for (size_t i = 0; i < messages.size();) {
+    size_t end = i + 1;
+    if (!messages[i].tool_calls.is_array() || messages[i].tool_calls.size() < 2) {
+      out.push_back(std::move(messages[i]));
+    } else {
+      while (end < messages.size() && messages[end].role == "tool") ++end;
+      split_calls(std::move(messages[i]), {messages.data() + i + 1, end - i - 1}, out);
+    }
+    i = end;
+  }
+  messages = std::move(out);
+}
+
 }  // namespace
 
 Result<void> ChatTemplate::adapt(std::vector<Message>& messages) const {
@@ -145,8 +210,11 @@ Result<void> ChatTemplate::adapt(std::vector<Message>& messages) const {
       } else if (message.content.is_string() && support_.part_content && !support_.string_content) {
         message.content = text_parts(message.content.get<std::string>());
       }
-      if (message.tool_calls.is_array()) fit_arguments(message.tool_calls, support_);
+      if (!message.tool_calls.is_array() || message.tool_calls.empty()) continue;
+      fit_arguments(message.tool_calls, support_);
+      if (support_.tool_calls && !support_.text_beside_calls) join_text(message);
     }
+    if (support_.tool_calls && !support_.several_calls) split_calls(messages);
     return {};
   } catch (const std::bad_alloc&) {
     return Error{Status::out_of_memory, "no memory to adapt the chat"};

@@ -219,6 +219,13 @@ TEST(Chat, ProbesTellWhatATemplateSupports) {
   const ChatSupport mistral = compile(template_source("mistral")).supports();
   EXPECT_TRUE(mistral.tools && mistral.tool_calls);
   EXPECT_FALSE(mistral.generation_prompt);
+  const ChatSupport harmony = compile(template_source("harmony")).supports();
+  EXPECT_TRUE(harmony.tools && harmony.tool_calls && harmony.object_arguments && harmony.reasoning);
+  EXPECT_FALSE(harmony.several_calls || harmony.text_beside_calls || harmony.string_arguments);
+  EXPECT_TRUE(qwen.several_calls && qwen.text_beside_calls);
+  EXPECT_EQ(harmony.reply, ReplyFormat::harmony);
+  EXPECT_EQ(qwen.reply, ReplyFormat::think);
+  EXPECT_EQ(gemma.reply, ReplyFormat::plain);
   const ChatSupport parts =
       compile("{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}").supports();
   EXPECT_TRUE(parts.part_content);
@@ -245,6 +252,61 @@ TEST(Chat, AdaptRewritesToWhatIsSupported) {
   std::vector<Message> text = {message("user", "hi")};
   ASSERT_TRUE(parts.adapt(text).ok());
   EXPECT_EQ(text[0].content, Json::parse(R"([{"type":"text","text":"hi"}])"));
+}
+
+Message tool_result(const std::string& id, const std::string& text) {
+  Message result = message("tool", text);
+  result.tool_call_id = id;
+  return result;
+}
+
+// Harmony templates render one call a message, name a result after the call before it, and take no content beside
+// reasoning and a call.
+TEST(Chat, AdaptLosesNoCallAndNoText) {
+  const ChatTemplate harmony = compile(template_source("harmony"));
+  const auto conversation = [](std::vector<Message> results) {
+    Message calls = message("assistant", "I look.");
+    calls.reasoning_content = "Why.";
+    calls.tool_calls = Json::parse(R"([{"id": "a", "function": {"name": "f", "arguments": "{\"x\": 1}"}},
+                                       {"id": "b", "function": {"name": "g", "arguments": "{}"}}])");
+    std::vector<Message> messages = {message("user", "q"), calls};
+    for (auto& result : results) messages.push_back(std::move(result));
+    messages.push_back(message("user", "and?"));
+    return messages;
+  };
+  const auto rendered = [&](std::vector<Message> messages, bool adapt) {
+    if (adapt) {
+      EXPECT_TRUE(harmony.adapt(messages).ok());
+    }
+    const auto result = harmony.render(messages, options());
+    if (!result.ok()) return "error: " + result.error().message;
+    return result->text.substr(result->text.find("<|start|>user"));
+  };
+  const std::string call_f =
+      "<|start|>assistant<|channel|>analysis<|message|>Why.\n\nI look.<|end|>"
+      "<|start|>assistant to=functions.f<|channel|>commentary json<|message|>{\"x\": 1}<|call|>";
+  const std::string call_g = "<|start|>assistant to=functions.g<|channel|>commentary json<|message|>{}<|call|>";
+  const auto result_of = [](const std::string& name, const std::string& text) {
+    return "<|start|>functions." + name + " to=assistant<|channel|>commentary<|message|>\"" + text + "\"<|end|>";
+  };
+  const std::string question = "<|start|>user<|message|>q<|end|>";
+  const std::string rest = "<|start|>user<|message|>and?<|end|><|start|>assistant";
+  const auto expected = question + call_f + result_of("f", "one") + call_g + result_of("g", "two") + rest;
+  EXPECT_EQ(rendered(conversation({tool_result("a", "one"), tool_result("b", "two")}), true), expected);
+  EXPECT_EQ(rendered(conversation({tool_result("b", "two"), tool_result("a", "one")}), true), expected);
+  EXPECT_EQ(rendered(conversation({tool_result("", "one"), tool_result("", "two")}), true), expected);
+  EXPECT_EQ(rendered(conversation({tool_result("b", "two"), tool_result("zz", "three")}), true),
+            question + call_f + call_g + result_of("g", "two") + result_of("g", "three") + rest);
+  EXPECT_EQ(rendered(conversation({}), true), question + call_f + call_g + rest);
+  // The control: without it the template refuses.
+  EXPECT_NE(rendered(conversation({}), false).find("error: A message with calls"), std::string::npos);
+  // Templates that take all of it see no change.
+  const ChatTemplate qwen = compile(template_source("qwen3"));
+  auto messages = conversation({tool_result("a", "one")});
+  ASSERT_TRUE(qwen.adapt(messages).ok());
+  ASSERT_EQ(messages.size(), 4U);
+  EXPECT_EQ(messages[1].tool_calls.size(), 2U);
+  EXPECT_EQ(messages[1].content, "I look.");
 }
 
 }  // namespace

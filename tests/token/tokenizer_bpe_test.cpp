@@ -121,12 +121,32 @@ TEST(Vocab, KnowsWhatEndsAGeneration) {
 }
 
 TEST(Vocab, EndOfMessageIsNotEndOfTurnWithChannels) {
-  TestVocab v = byte_vocab("gpt-4o");
-  for (const char* name : {"<|return|>", "<|call|>", "<|end|>"}) v.add(name, TokenType::control);
+  // As gpt-oss files have it: eos is <|return|>; some name <|end|> as eot, or list it, or type the markup as text.
+  for (const int variant : {0, 1, 2, 3}) {
+    TestVocab v = byte_vocab("gpt-4o");
+    const TokenType type = variant == 3 ? TokenType::normal : TokenType::control;
+    v.data.eos = v.add("<|return|>", type);
+    const int32_t end = v.add("<|end|>", type);
+    v.add("<|call|>", type);
+    for (const char* name : {"<|start|>", "<|message|>", "<|channel|>", "<|constrain|>"}) v.add(name, type);
+    if (variant == 1) v.data.eot = end;
+    if (variant == 2) v.data.eog = {end};
+    const auto tokenizer = v.build();
+    for (const char* name : {"<|return|>", "<|call|>", "<|endoftext|>"}) {
+      EXPECT_TRUE(tokenizer->is_eog(*tokenizer->find(name))) << name << variant;
+    }
+    for (const char* name : {"<|end|>", "<|start|>", "<|message|>", "<|channel|>", "<|constrain|>"}) {
+      EXPECT_FALSE(tokenizer->is_eog(*tokenizer->find(name))) << name << variant;
+      EXPECT_TRUE(tokenizer->is_control(*tokenizer->find(name))) << name << variant;
+    }
+    EXPECT_NE(tokenizer->vocab().eot, end);
+  }
+  // The control: without tokens for channels <|end|> ends the turn (Phi 3).
+  TestVocab v = byte_vocab("gpt-2");
+  v.add("<|end|>", TokenType::control);
+  v.add("<|return|>", TokenType::control);
   const auto tokenizer = v.build();
-  EXPECT_TRUE(tokenizer->is_eog(*tokenizer->find("<|return|>")));
-  EXPECT_TRUE(tokenizer->is_eog(*tokenizer->find("<|call|>")));
-  EXPECT_FALSE(tokenizer->is_eog(*tokenizer->find("<|end|>")));
+  EXPECT_TRUE(tokenizer->is_eog(*tokenizer->find("<|end|>")));
 }
 
 TEST(Vocab, TextNeverBecomesControlByMerging) {

@@ -103,10 +103,27 @@ TEST(PreTokenizer, WorkIsLinear) {
   }
 }
 
-TEST(PreTokenizer, NamesAreKnown) {
-  for (const char* name : {"default", "gpt-2", "llama-bpe", "llama3", "llama-v3", "qwen2", "qwen35", "smollm", "tekken",
-                           "gpt-4o", "glm4"}) {
-    EXPECT_NE(find_pretokenizer(name), nullptr) << name;
+TEST(PreTokenizer, NamesStandForTheirRules) {
+  constexpr PreTokenizer kExpected[] = {
+      {"default", PreRule::basic},
+      {"gpt-2", PreRule::gpt2},
+      {"llama-bpe", PreRule::llama3, true, true},
+      {"qwen2", PreRule::qwen2, false, false, true},  // qwen2moe and qwen3moe files too
+      {"qwen35", PreRule::qwen35, false, false, true},
+      {"smollm", PreRule::smollm},
+      {"tekken", PreRule::tekken, true, true},  // mistral3, Mistral Small
+      {"gpt-4o", PreRule::o200k},               // gpt-oss
+      {"llama4", PreRule::o200k},
+      {"chatglm-bpe", PreRule::llama3},
+      {"glm4", PreRule::llama3, true},  // glm4moe files too
+  };
+  for (const PreTokenizer& expected : kExpected) {
+    const PreTokenizer* found = find_pretokenizer(expected.name);
+    ASSERT_NE(found, nullptr) << expected.name;
+    EXPECT_EQ(found->rule, expected.rule) << expected.name;
+    EXPECT_EQ(found->ignore_merges, expected.ignore_merges) << expected.name;
+    EXPECT_EQ(found->add_bos, expected.add_bos) << expected.name;
+    EXPECT_EQ(found->nfc, expected.nfc) << expected.name;
   }
   EXPECT_EQ(find_pretokenizer("no-such-rule"), nullptr);
   EXPECT_NE(known_pretokenizers().find("tekken, gpt-4o"), std::string::npos);

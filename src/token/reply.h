@@ -1,0 +1,111 @@
+// Replies: what a model writes, taken apart while it comes: reasoning, answer, tool calls. One parser per format of
+// replies, which a chat template tells (reply_format_of). The family so far: plain text with or without a block of
+// reasoning in tags (reply_tags.cpp), and harmony (harmony.h).
+//
+// No input is an error. Markup out of place is left out; text out of place counts as answer. Joined, the deltas do not
+// depend on how the stream is cut into pieces.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "token/detokenizer.h"
+#include "token/jinja.h"
+#include "token/tokenizer.h"
+
+namespace quern::token {
+
+enum class ReplyFormat : uint8_t {
+  plain,            // all is answer
+  think,            // <think>reasoning</think> first
+  bracketed_think,  // [THINK]reasoning[/THINK] first
+  harmony,          // messages in channels: gpt-oss
+};
+
+// What the source of a chat template says about the replies of its model.
+ReplyFormat reply_format_of(std::string_view template_source);
+
+struct ReplyCall {
+  std::string name;       // of the function, as in the request's tools
+  std::string arguments;  // as the model wrote them: mostly JSON, not checked
+  bool builtin = false;   // a tool of the model's own training (browser.search, python), not one of the request
+};
+
+struct Reply {
+  std::string reasoning, content;
+  std::vector<ReplyCall> calls;
+};
+
+// What a piece added. call: a new one, text is its name; arguments: more of the last call's arguments.
+struct ReplyDelta {
+  enum class Kind : uint8_t { reasoning, content, call, arguments };
+  Kind kind = Kind::content;
+  std::string text;
+  size_t call = 0;  // index in Reply::calls; kinds call and arguments
+};
+
+class ReplyParser {
+ public:
+  virtual ~ReplyParser() = default;
+
+  // Call once before the first piece: the reply goes on where this prompt ends, inside a message perhaps.
+  void follow(const jinja::Rendered& prompt);
+  // Markup is found in pieces that are markup, also across their borders, and nowhere else; where the vocabulary has no
+  // token for it, in all text (make_reply_parser). For a stream of ids: ReplyStream.
+  std::vector<ReplyDelta> feed(TextPiece piece);
+  std::vector<ReplyDelta> finish();  // the end: what was held back comes out
+
+  const Reply& reply() const { return reply_; }  // all deltas so far
+  std::span<const std::string_view> names() const { return names_; }
+  bool knows(std::string_view name) const;  // is this one of the format's markup names?
+
+ protected:
+  // names: static, not empty, none the beginning of another. in_text: markup is found in all text.
+  ReplyParser(std::span<const std::string_view> names, bool in_text) : names_(names), in_text_(in_text) {}
+
+  virtual void on_text(std::string_view text) = 0;  // never empty
+  virtual void on_markup(size_t name) = 0;          // index in names()
+  virtual void on_finish() {}
+  virtual void on_prompt(std::span<const TextPiece> pieces) = 0;
+
+  using Kind = ReplyDelta::Kind;
+  void emit(Kind kind, std::string_view text);
+  void begin_call(std::string_view name, bool builtin);
+  void take(TextPiece piece);  // feed without handing deltas over
+  void forget();               // drops deltas and reply, which were the prompt's
+
+ private:
+  void scan(std::string_view text);
+  std::vector<ReplyDelta> hand_over();
+
+  std::span<const std::string_view> names_;
+  bool in_text_;
+  std::string held_;  // text that may be the beginning of a name, shorter than the longest
+  std::vector<ReplyDelta> deltas_;
+  Reply reply_;
+};
+
+// The parser of a format. With the tokenizer of the stream it knows whether its markup comes as tokens or as text.
+std::unique_ptr<ReplyParser> make_reply_parser(ReplyFormat format, const Tokenizer* tokenizer = nullptr);
+
+// Ids into a parser: text in whole characters, its markup by token; other control tokens are left out.
+class ReplyStream {
+ public:
+  // Both must outlive this.
+  ReplyStream(const Tokenizer& tokenizer, ReplyParser& parser)
+      : tokenizer_(&tokenizer), parser_(&parser), decoder_(tokenizer) {}
+  // Also the token that ended the generation, where there is one: it says how a message ended.
+  std::vector<ReplyDelta> feed(int32_t id);
+  std::vector<ReplyDelta> finish();
+
+ private:
+  const Tokenizer* tokenizer_;
+  ReplyParser* parser_;
+  StreamDecoder decoder_;
+};
+
+}  // namespace quern::token
