@@ -7,7 +7,7 @@
 
 --tokens takes numbers with commas, or a file: .npy, or numbers as text (# starts a comment).
 --against compares without ever writing the reference, which is 4 GB for 4,000 tokens of a 262,144-entry vocabulary.
-Needs: numpy, gguf. What the network is: spec.py; the mathematics: forward.py; the comparison: ../parity/kl.py.
+Needs: numpy, gguf. What the network is: spec.py; the mathematics: forward.py, moe.py; the comparison: ../parity/kl.py.
 """
 import argparse
 import sys
@@ -55,8 +55,8 @@ class Oracle:
         self.spec = spec_module.read_spec(self.file, n_ctx or context)
         self.dtype = dtype
 
-    def hidden(self, ids, window=0, progress=None):
-        return forward.hidden_states(self.file, self.spec, ids, window or len(ids), self.dtype, progress)
+    def hidden(self, ids, window=0, progress=None, trace=None):
+        return forward.hidden_states(self.file, self.spec, ids, window or len(ids), self.dtype, progress, trace)
 
     def logits_blocks(self, hidden):
         """Yields (first row, f32 logits [rows, vocab])."""
@@ -64,8 +64,8 @@ class Oracle:
         for a, b in blocks(len(hidden), self.spec.vocab):
             yield a, head.logits(hidden[a:b]).astype(np.float32, copy=False)
 
-    def logits(self, ids, window=0):
-        return np.concatenate([y for _, y in self.logits_blocks(self.hidden(ids, window))])
+    def logits(self, ids, window=0, trace=None):
+        return np.concatenate([y for _, y in self.logits_blocks(self.hidden(ids, window, trace=trace))])
 
 
 def arguments():
@@ -78,6 +78,8 @@ def arguments():
     ap.add_argument("-o", "--out", help="logits .npy f32 [n, vocab], or .npz with --top")
     ap.add_argument("--top", type=int, help="write only the K largest logits and logsumexp per position")
     ap.add_argument("--against", action="append", default=[], metavar="NPY", help="compare with these logits")
+    ap.add_argument("--rounded-yarn", action="store_true",
+                    help="gpt-oss: round the ends of YaRN's ramp, as llama.cpp does")
     ap.add_argument("--double", action="store_true", help="compute in float64, to see float32's own rounding")
     a = ap.parse_args()
     if not (a.out or a.against):
@@ -89,6 +91,8 @@ def main():
     a = arguments()
     ids = kl.read_ids(a.tokens)
     oracle = Oracle(a.model, a.n_ctx, np.float64 if a.double else np.float32)
+    if a.rounded_yarn:
+        oracle.spec = spec_module.with_rounded_yarn(oracle.spec) or oracle.spec
     start = time.time()
     hidden = oracle.hidden(ids, a.window, show_progress("layer"))
     others = [(name, kl.open_logits(name, len(ids), oracle.spec.vocab)) for name in a.against]

@@ -4,7 +4,8 @@
     activation_noise.py MODEL.gguf --ids ids/NAME.txt [--limit N]
 
 Rows of the table: the block one scale serves (32 values, or 256 for K-quants), whether the scale is kept in f16 or
-f32, and whether the input of the output matrix is rounded too. An integer engine without any other error scores about its row.
+f32, and whether the input of the output matrix is rounded too. An integer engine without any other error scores about its
+row.
 """
 import argparse
 import sys
@@ -33,15 +34,15 @@ def rounded(x, block, f16_scale):
 def study(oracle, ids, reference, window, wide, f16_scale, head_too):
     """wide: 256-value blocks for K-quants; reference: hidden states [n, dim]."""
     kinds = {t.name: t.tensor_type.name for t in oracle.file.reader.tensors}
-    plain = forward.Layer.linear
+    plain = forward.Layer.multiply
 
-    def linear(layer, name, x):
+    def multiply(layer, name, x, weight):
         block = 256 if wide and kinds[f"{layer.prefix}{name}.weight"].endswith("_K") else 32
-        return plain(layer, name, rounded(x, block, f16_scale))
+        return plain(layer, name, rounded(x, block, f16_scale), weight)
 
-    forward.Layer.linear = linear
+    forward.Layer.multiply = multiply
     hidden = oracle.hidden(ids, window)
-    forward.Layer.linear = plain
+    forward.Layer.multiply = plain
     name = f"{'32 or 256' if wide else '32'}, {'f16' if f16_scale else 'f32'} scale, output {'too' if head_too else 'not'}"
     table, head = kl.Comparison(name, ids, window), forward.Head(oracle.file, oracle.spec)
     for a, b in blocks(len(ids), oracle.spec.vocab):

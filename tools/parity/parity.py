@@ -5,6 +5,9 @@
     parity.py MODEL.gguf --ids ids/NAME.txt --peer all                 and its variants
     parity.py MODEL.gguf --ids ids/NAME.txt --peer --quern BIN --gate  exits 1 if quern is further away than llama.cpp
 
+--ids random:N takes N fixed random ids: for synthetic files, where text means nothing.
+Of a gpt-oss file llama.cpp has a reading of its own (docs/ACCURACY.md): a second row compares it with the reference read
+so, and --gate uses that one, since the difference is no rounding.
 Logits are written to a scratch folder, one engine at a time (4.4 GB for a 262,144-entry vocabulary).
 """
 import argparse
@@ -15,11 +18,15 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "oracle")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "oracle"), str(HERE.parent / "synth")]
 
 import engines  # noqa: E402
 import kl  # noqa: E402
+import tiny_models  # noqa: E402
 from oracle import Oracle, show_progress  # noqa: E402
+from spec import with_rounded_yarn  # noqa: E402
+
+PEER_READING = ", its own reading"
 
 
 def arguments():
@@ -52,14 +59,21 @@ def runs(a, ids):
 
 def main():
     a = arguments()
-    ids = kl.read_ids(a.ids)[:a.limit]
     oracle = Oracle(a.model)
+    if a.ids.startswith("random:"):
+        ids = tiny_models.token_ids(int(a.ids[7:]), vocab=oracle.spec.vocab)
+    else:
+        ids = kl.read_ids(a.ids)[:a.limit]
     start = time.time()
     hidden = oracle.hidden(ids, a.window, show_progress("layer"))
+    peer_spec = with_rounded_yarn(oracle.spec) if a.peer else None
+    if peer_spec:
+        oracle.spec = peer_spec
+        peer_hidden = oracle.hidden(ids, a.window, show_progress("layer"))
     print(f"reference: {len(ids)} tokens in windows of {a.window}, {time.time() - start:.0f} s", file=sys.stderr)
     done = {}
 
-    def compare(name, path):
+    def compare(name, path, hidden=hidden):
         table = kl.Comparison(name, ids, a.window)
         other = kl.open_logits(path, len(ids), oracle.spec.vocab)
         for at, y in oracle.logits_blocks(hidden):
@@ -75,10 +89,12 @@ def main():
             write(path)
             print(f"{name}: {time.time() - start:.0f} s", file=sys.stderr)
             compare(name, path)
+            if peer_spec and name != "quern":
+                compare(name + PEER_READING, path, peer_hidden)
             os.remove(path)
     kl.print_table(list(done.values()))
     if a.gate:
-        q, p = done["quern"].figures(), done["llama.cpp default"].figures()
+        q, p = done["quern"].figures(), done["llama.cpp default" + (PEER_READING if peer_spec else "")].figures()
         good = q["mean"] <= p["mean"] and q["top1"] >= p["top1"]
         print(f"quern is {'at least as close as' if good else 'further away than'} llama.cpp: mean KL {q['mean']:.5f} "
               f"against {p['mean']:.5f}, same top-1 {q['top1']:.4f} against {p['top1']:.4f}")

@@ -8,6 +8,9 @@
 Every number comes from an integer hash, not from a library's random generator or a transcendental function, so the
 weights are the same on every machine; digest() is what the goldens record. Weights are scaled so that each layer moves
 the residual by about its own size, the windows matter, and the logits have some entropy (about 3 of 6.2 nats).
+Routers would be near ties at many positions if they were merely random, and a choice that rounding turns over says
+nothing about an engine. So each token's embedding has a part along a few of a set of orthogonal directions, and a
+router's rows are those directions in an order of the layer's own, plus noise: see routed().
 Needs: numpy, gguf.
 """
 import argparse
@@ -16,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from gguf import GGMLQuantizationType as Q
-from gguf import GGUFWriter, RopeScalingType, TokenType
+from gguf import ExpertGatingFuncType, GGUFWriter, RopeScalingType, TokenType
 from gguf.quants import quantize
 
 VOCAB = 512
@@ -33,6 +36,24 @@ GEMMA = BASE | dict(tokenizer="llama", pre="default", eps=1e-6, tied=True, head_
 GEMMA2 = GEMMA | dict(arch="gemma2", layers=4, attn_softcap=5.0, final_softcap=30.0)
 GEMMA3 = GEMMA | dict(arch="gemma3", layers=7, kv_heads=1, ff=192, qk_norm=True, rope_base=1e6)
 PHI3 = BASE | dict(arch="phi3", tokenizer="llama", pre="default", kv_heads=4, fused=True)
+# Models with experts are narrow: the stacks make up for it. `route`: size of the routed directions in an embedding.
+MOE = BASE | dict(dim=64, heads=4, kv_heads=2, head_dim=32, ff=96, experts=8, used=2, ff_exp=32, route=1.0)
+GPT_OSS = MOE | dict(arch="gpt-oss", pre="gpt-4o", rope_base=150000.0, window=16, used=4, qkv_bias=True, sinks=True,
+                     yarn=(8.0, 256), biases=True, post_norm=True, exp_gain=3.5, layers=2)
+QWEN2MOE = MOE | dict(arch="qwen2moe", pre="qwen2", heads=2, kv_heads=1, qkv_bias=True, rope_base=1e6, eps=1e-6,
+                      ff_shared=64, shared_gate=True, layers=2)
+QWEN3MOE = MOE | dict(arch="qwen3moe", pre="qwen2", qk_norm=True, rope_base=1e6, eps=1e-6, layers=2)
+GLM4MOE = MOE | dict(arch="glm4moe", pre="glm4", qkv_bias=True, rope_base=1e6, rope_dim=16, dense_lead=1, nextn=1,
+                     ff_shared=32, shared=1, gating=ExpertGatingFuncType.SIGMOID, exp_norm=True, exp_scale=1.5,
+                     selection_bias=True, post_norm=True)
+EIGHT = dict(dim=128, ff_exp=64)             # rows of whole 32-weight blocks
+BIG = dict(dim=256, ff_exp=256, experts=4)   # rows of whole 256-weight blocks
+MISTRAL3 = BASE | dict(arch="mistral3", pre="tekken", head_dim=32, dim=96, rope_base=1e6, yarn=(8.0, 2048))
+
+
+def stacks(gate_up, down=None):
+    return dict(fmt={"": "Q8_0", "ffn_gate_exps": gate_up, "ffn_up_exps": gate_up, "ffn_down_exps": down or gate_up})
+
 
 # Name -> facts. `fmt` is the format of the large matrices; a dict gives it per role, "" for the rest.
 MODELS = {
@@ -63,6 +84,28 @@ MODELS = {
                                                          "ffn_down": "Q6_K", "token_embd": "Q8_0"}),
     "phi3-q-iq4": PHI3 | WIDE | dict(fmt={"": "IQ4_XS", "attn_output": "IQ4_NL", "token_embd": "Q4_K"}),
     "phi3-q-mxfp4": PHI3 | WIDE | dict(fmt={"": "MXFP4", "token_embd": "Q8_0", "output": "Q8_0"}, longrope=64),
+    "llama-yarn": LLAMA | dict(yarn=(4.0, 1024), head_dim=32),
+    "qwen3-yarn": QWEN3 | dict(yarn=(16.0, 512), layers=2),
+    "mistral3": MISTRAL3 | dict(log_mul=1.0, temperature=0.4, yarn=(8.0, 24), beta_fast=1.0, beta_slow=0.1),
+    "mistral3-yarn": MISTRAL3 | dict(log_mul=0.0, beta_fast=8.0, beta_slow=1.5, tied=True),
+    "llama-moe": MOE | dict(arch="llama", layers=2, ff_exp=96),
+    "gpt-oss": GPT_OSS,
+    "gpt-oss-no-yarn": GPT_OSS | dict(yarn=None, used=2, kv_heads=1),
+    "gpt-oss-q-mxfp4": GPT_OSS | EIGHT | stacks("MXFP4"),
+    "qwen2moe": QWEN2MOE,
+    "qwen3moe": QWEN3MOE,
+    "qwen3moe-all": QWEN3MOE | dict(experts=4, used=4, route=0.0),
+    "qwen3moe-one": QWEN3MOE | dict(used=1, ff_exp=96),
+    "qwen3moe-q-q8_0": QWEN3MOE | EIGHT | stacks("Q8_0"),
+    "qwen3moe-q-q5_1": QWEN3MOE | EIGHT | stacks("Q5_1"),
+    "qwen3moe-q-q4_0": QWEN3MOE | EIGHT | stacks("Q4_0"),
+    "qwen3moe-q-q4_k": QWEN3MOE | BIG | stacks("Q4_K", "Q6_K"),
+    "qwen3moe-q-q5_k": QWEN3MOE | BIG | dict(ff_exp=96) | stacks("Q5_K", "Q5_1"),
+    "qwen3moe-q-q6_k": QWEN3MOE | BIG | stacks("Q6_K", "Q4_K"),
+    "glm4moe": GLM4MOE | dict(groups=4, groups_used=2, used=3),
+    "glm4moe-flat": GLM4MOE | dict(qk_norm=True, exp_norm=False, ff_shared=64, shared=2, rope_dim=32, used=3),
+    "llama4": MOE | dict(arch="llama4", pre="llama4", layers=5, used=1, moe_step=2, ff_shared=32,
+                         ff=64),
 }
 
 # Bytes of a block, and its weights: of the formats whose blocks are drawn packed (the gguf package cannot quantize most
@@ -170,8 +213,34 @@ def add_tokenizer(w, p):
         w.add_add_space_prefix(not p.get("gemma", False))
 
 
+def add_yarn(w, p):
+    w.add_rope_scaling_type(RopeScalingType.YARN)
+    w.add_rope_scaling_factor(p["yarn"][0])
+    w.add_rope_scaling_orig_ctx_len(p["yarn"][1])
+    for fact, add in (("beta_fast", w.add_rope_scaling_yarn_beta_fast), ("beta_slow", w.add_rope_scaling_yarn_beta_slow),
+                      ("log_mul", w.add_rope_scaling_yarn_log_mul), ("temperature", w.add_attn_temperature_scale)):
+        if fact in p:
+            add(p[fact])
+
+
+# A fact of a row and the GGUFWriter call (add_...) that records it.
+MOE_METADATA = (("experts", "expert_count"), ("used", "expert_used_count"), ("ff_exp", "expert_feed_forward_length"),
+                ("shared", "expert_shared_count"), ("dense_lead", "leading_dense_block_count"),
+                ("exp_scale", "expert_weights_scale"), ("exp_norm", "expert_weights_norm"),
+                ("gating", "expert_gating_func"), ("groups", "expert_group_count"),
+                ("groups_used", "expert_group_used_count"), ("nextn", "nextn_predict_layers"),
+                ("moe_step", "interleave_moe_layer_step"))
+
+
 def add_metadata(w, p):
-    w.add_block_count(p["layers"])
+    w.add_block_count(p["layers"] + p.get("nextn", 0))
+    for fact, call in MOE_METADATA:
+        if fact in p:
+            getattr(w, "add_" + call)(p[fact])
+    if p.get("shared_gate"):
+        w.add_expert_shared_feed_forward_length(p["ff_shared"])
+    if p.get("yarn"):
+        add_yarn(w, p)
     w.add_context_length(p["context"])
     w.add_embedding_length(p["dim"])
     w.add_feed_forward_length(p["ff"])
@@ -215,8 +284,14 @@ class Tensors:
         data = (around + spread * normal(self.next_seed(), n).astype(np.float64)).astype(np.float32)
         self.list.append((name, data, None))
 
-    def matrix(self, name, rows, cols, gain=1.0):
-        """gain: what the matrix multiplies the size of its input by, on average."""
+    def matrix(self, name, rows, cols, gain=1.0, depth=None, add=None):
+        """gain: what the matrix multiplies the size of its input by, on average. depth: of a stack of such matrices.
+        add: f32 [rows, cols], added to the random values."""
+        if depth:
+            self.matrix(name, depth * rows, cols, gain)
+            name, data, kind = self.list.pop()
+            self.list.append((name, data.reshape(depth, rows, -1), kind))
+            return
         fmt, role = self.p["fmt"], name.removesuffix(".weight").split(".")[-1]
         if isinstance(fmt, dict):
             fmt = fmt.get(role, fmt[""])
@@ -225,12 +300,72 @@ class Tensors:
             self.list.append((name, packed(fmt, seed, rows, cols, std), Q[fmt]))
             return
         data = (normal(seed, rows * cols).astype(np.float64) * std).astype(np.float32).reshape(rows, cols)
+        if add is not None:
+            data += add
         if fmt == "F32":
             self.list.append((name, data, None))
         elif fmt == "F16":
             self.list.append((name, data.astype(np.float16), None))
         else:
             self.list.append((name, quantize(data, Q[fmt]), Q[fmt]))
+
+
+def directions(p):
+    """f32 [experts, dim] of +-1, orthogonal: rows of a Hadamard matrix (dim is a power of 2)."""
+    e, j = np.arange(1, p["experts"] + 1)[:, None], np.arange(p["dim"])[None, :]
+    bits = e & j
+    odd = sum((bits >> k) & 1 for k in range(16)) & 1
+    return (1 - 2 * odd).astype(np.float32)
+
+
+def routed(t, p):
+    """f32 [VOCAB, dim]: for each token the sum of `used` of the directions, about `route` times each."""
+    order = np.argsort(hashed(t.next_seed(), VOCAB * p["experts"]).reshape(VOCAB, -1), axis=1, kind="stable")
+    falling = np.linspace(1.25, 0.75, p["used"]) if p["used"] > 1 else np.ones(1)
+    chosen = np.zeros((VOCAB, p["experts"]), np.float32)
+    np.put_along_axis(chosen, order[:, :p["used"]], (p["route"] * falling).astype(np.float32)[None, :], 1)
+    return chosen @ directions(p)
+
+
+def router(t, p, b):
+    """F32 whatever the format. A token's own experts have logits of about 2.5, the others of about 0, with noise."""
+    n, D, a = p["experts"], p["dim"], p["route"]
+    data = normal(t.next_seed(), n * D).reshape(n, D) * np.float32(0.5 if a else 1.5)
+    scale = 1 / np.sqrt(D)
+    if a:
+        data += directions(p)[np.argsort(hashed(t.next_seed(), n), kind="stable")]
+        scale *= 2.5 * np.sqrt(1.5 + p["used"] * a * a) / (a * np.sqrt(D))  # 1.5: the residual's other parts
+    t.list.append((b + "ffn_gate_inp.weight", data * np.float32(scale), None))
+
+
+def expert_tensors(t, p, b):
+    n, D, F = p["experts"], p["dim"], p["ff_exp"]
+    gain = p.get("exp_gain", 1.3)  # gpt-oss clamps at 7: some values have to get there
+    router(t, p, b)
+    t.matrix(b + "ffn_gate_exps.weight", F, D, gain, n)
+    t.matrix(b + "ffn_up_exps.weight", F, D, gain, n)
+    t.matrix(b + "ffn_down_exps.weight", D, F, 1.3 / gain, n)
+    if p.get("selection_bias"):
+        t.vector(b + "exp_probs_b.bias", n, 0.0, 0.15)
+    if p.get("biases"):
+        t.vector(b + "ffn_gate_inp.bias", n, 0.0, 0.5)
+        for name, rows, spread in (("gate", F, 1.0), ("up", F, 1.0), ("down", D, 0.5)):
+            t.vector(f"{b}ffn_{name}_exps.bias", n * rows, 0.0, spread)
+            name, data, kind = t.list.pop()
+            t.list.append((name, data.reshape(n, rows), kind))
+    if "ff_shared" in p:
+        t.matrix(b + "ffn_gate_shexp.weight", p["ff_shared"], D, 1.3)
+        t.matrix(b + "ffn_up_shexp.weight", p["ff_shared"], D, 1.3)
+        t.matrix(b + "ffn_down_shexp.weight", D, p["ff_shared"], 1.3)
+    if p.get("shared_gate"):
+        t.vector(b + "ffn_gate_inp_shexp.weight", D, 0.0, 0.1)
+
+
+def next_token_tensors(t, p, b):
+    D = p["dim"]
+    t.matrix(b + "nextn.eh_proj.weight", D, 2 * D)
+    for name in ("enorm", "hnorm", "shared_head_norm"):
+        t.vector(f"{b}nextn.{name}.weight", D, 1.0)
 
 
 def attention_tensors(t, p, b):
@@ -248,13 +383,20 @@ def attention_tensors(t, p, b):
         t.vector(b + "attn_q_norm.weight", d, 1.4, 0.2)
         t.vector(b + "attn_k_norm.weight", d, 1.4, 0.2)
     t.matrix(b + "attn_output.weight", D, q, 1.5)
+    if p.get("sinks"):
+        t.vector(b + "attn_sinks.weight", p["heads"], 1.0, 1.0)
+    if p.get("biases"):
+        t.vector(b + "attn_output.bias", D, 0.0, 0.3)
     if p.get("gemma"):
         t.vector(b + "post_attention_norm.weight", D, 3.0, 0.5)
 
 
-def feed_forward_tensors(t, p, b):
+def feed_forward_tensors(t, p, b, i):
     D, F = p["dim"], p["ff"]
-    t.vector(b + "ffn_norm.weight", D, 1.0)
+    t.vector(b + ("post_attention_norm.weight" if p.get("post_norm") else "ffn_norm.weight"), D, 1.0)
+    if "experts" in p and i >= p.get("dense_lead", 0) and (i + 1) % p.get("moe_step", 1) == 0:
+        expert_tensors(t, p, b)
+        return
     if not p.get("fused"):
         t.matrix(b + "ffn_gate.weight", F, D, 1.3)
     t.matrix(b + "ffn_up.weight", 2 * F if p.get("fused") else F, D, 1.3)
@@ -271,7 +413,8 @@ def tensors(name):
     # outweigh the embedding then, or each token predicts itself: Gemma, which multiplies its embedding by sqrt(dim),
     # has post-norms that see to it, the others start with a small residual.
     spread = 2.0 if p.get("gemma") else LOGIT_SPREAD
-    t.matrix("token_embd.weight", VOCAB, p["dim"], spread if tied else np.sqrt(p["dim"]) * 0.7)
+    t.matrix("token_embd.weight", VOCAB, p["dim"], spread if tied else np.sqrt(p["dim"]) * 0.7,
+             add=routed(t, p) if p.get("route") else None)
     if p.get("rope_freqs") or "longrope" in p:
         n = p.get("rope_dim", p["head_dim"]) // 2
         ramp = np.arange(n) / (n - 1)
@@ -280,9 +423,11 @@ def tensors(name):
         else:
             t.list.append(("rope_factors_long.weight", (1 + 30 * ramp * ramp).astype(np.float32), None))
             t.list.append(("rope_factors_short.weight", (1 + 1.5 * ramp).astype(np.float32), None))
-    for i in range(p["layers"]):
+    for i in range(p["layers"] + p.get("nextn", 0)):
         attention_tensors(t, p, f"blk.{i}.")
-        feed_forward_tensors(t, p, f"blk.{i}.")
+        feed_forward_tensors(t, p, f"blk.{i}.", i)
+        if i >= p["layers"]:
+            next_token_tensors(t, p, f"blk.{i}.")
     t.vector("output_norm.weight", p["dim"], 1.0)
     if not tied:
         t.matrix("output.weight", VOCAB, p["dim"], LOGIT_SPREAD)
@@ -320,9 +465,9 @@ def select(prefixes):
     return names
 
 
-def token_ids(n, seed=7):
+def token_ids(n, seed=7, vocab=VOCAB):
     """Fixed ids for these models: uniform, with some runs repeated so that attention has something to find."""
-    ids = (hashed(seed, n) >> np.uint64(20)).astype(np.int64) % (VOCAB - 4) + 3
+    ids = (hashed(seed, n) >> np.uint64(20)).astype(np.int64) % (vocab - 4) + 3
     for at in range(24, n - 8, 40):
         ids[at:at + 8] = ids[at - 20:at - 12]
     return ids
