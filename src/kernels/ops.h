@@ -130,6 +130,22 @@ inline void for_units(int64_t n, const Worker& w, const Each& each) {
   for (int64_t unit; (unit = __atomic_fetch_add(w.taken, 1, __ATOMIC_RELAXED)) < n;) each(unit);
 }
 
+// The same, and each(unit, next) also hears which unit the thread does after that, n if none: what it reads can be
+// asked for early.
+template <class Each>
+inline void for_units_ahead(int64_t n, const Worker& w, const Each& each) {
+  const Range r = w.taken == nullptr ? share(n, w) : Range{0, 0};
+  int64_t at = r.begin;
+  const auto take = [&]() -> int64_t {
+    if (w.taken != nullptr) return __atomic_fetch_add(w.taken, 1, __ATOMIC_RELAXED);
+    return at < r.end ? at++ : n;
+  };
+  for (int64_t unit = take(), next = 0; unit < n; unit = next) {
+    next = take();
+    each(unit, next < n ? next : n);
+  }
+}
+
 inline int row_count(const RunContext& ctx, RowSet rows) {
   return rows == RowSet::tokens ? ctx.n_rows : rows == RowSet::outputs ? ctx.n_out : ctx.n_routed;
 }

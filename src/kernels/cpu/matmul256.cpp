@@ -115,7 +115,7 @@ struct Core256 {
   using Format = F;
   using Unpacked = Unpacked256<F>;
   static constexpr ActivationFormat kAct = ActivationFormat::q8_256;
-  static constexpr int kBlock = 256;
+  static constexpr int kBlock = 256, kSteps = kSubs<F>;
 
   template <int kTokens>
   static QUERN_FN void direct_panel(const F& f, const Row (&x)[kTokens], int64_t n_blocks, const Ahead& ahead,
@@ -146,7 +146,7 @@ struct Core256 {
   }
 
   template <int kSpan>
-  static QUERN_FN void tile(const Unpacked& u, const XTile& x, int first, int64_t n_blocks,
+  static QUERN_FN void tile(const Unpacked& u, const XTile& x, int first, int64_t n_blocks, EarlyRead& early,
                             f32x16 (&acc)[kTilePanels][kSpan]) {
 #pragma GCC unroll unroll(2)
     for (int p = 0; p < kTilePanels; ++p) {
@@ -160,7 +160,10 @@ struct Core256 {
 #pragma GCC unroll unroll(6)
         for (int t = 0; t < kSpan; ++t) sum[p][t] = i32x16::zero();
       }
-      for (int j = 0; j < kSubs<F>; ++j) add_tile_sub<kSpan>(u, x, first, b, j, sum);
+      for (int j = 0; j < kSubs<F>; ++j) {
+        early.step();
+        add_tile_sub<kSpan>(u, x, first, b, j, sum);
+      }
 #pragma GCC unroll unroll(2)
       for (int p = 0; p < kTilePanels; ++p) {
         const f32x16 d = f32x16::load_aligned(u.d(b, p));

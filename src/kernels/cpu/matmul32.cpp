@@ -50,7 +50,7 @@ struct Core32 {
   using Format = F;
   using Unpacked = Unpacked32<F>;
   static constexpr ActivationFormat kAct = ActivationFormat::q8_32;
-  static constexpr int kBlock = 32;
+  static constexpr int kBlock = 32, kSteps = 1;
 
   template <int kTokens>
   static QUERN_FN void direct_panel(const F& f, const Row (&x)[kTokens], int64_t n_blocks, const Ahead& ahead,
@@ -75,7 +75,7 @@ struct Core32 {
   }
 
   template <int kSpan>
-  static QUERN_FN void tile(const Unpacked& u, const XTile& x, int first, int64_t n_blocks,
+  static QUERN_FN void tile(const Unpacked& u, const XTile& x, int first, int64_t n_blocks, EarlyRead& early,
                             f32x16 (&acc)[kTilePanels][kSpan]) {
     using Dot = TileDot<F>;
     const float* x_min = reinterpret_cast<const float*>(x.sums) + first;
@@ -86,6 +86,7 @@ struct Core32 {
       for (int t = 0; t < kSpan; ++t) acc[p][t] = f32x16::zero();
     }
     for (int64_t b = 0; b < n_blocks; ++b) {
+      early.step();
       i32x16 sum[kTilePanels][kSpan];
 #pragma GCC unroll unroll(2)
       for (int p = 0; p < kTilePanels; ++p) {
