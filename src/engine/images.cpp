@@ -28,7 +28,6 @@ Result<Wanted> wanted_of(const std::string& model_path, const EngineOptions& opt
   Isa isa{};
   QUERN_TRY(const uint32_t isa_mask, choose_isa(options.isa, &isa));
   QUERN_TRY(wanted.model, model::load_model(wanted.file, options.n_ctx));
-  QUERN_TRY_VOID(plan::check_support(*wanted.model, options.n_ctx));
   wanted.requests = plan::pack_requests(*wanted.model, isa_mask);
   QUERN_TRY(wanted.key, exec::image_key(wanted.file, wanted.requests));
   return wanted;

@@ -93,7 +93,6 @@ Result<std::unique_ptr<Engine::State>> load_state(const std::string& path, const
     return Error{Status::invalid_argument, "context, chunk and threads must not be negative"};
   }
   s->n_ctx = options.n_ctx > 0 ? options.n_ctx : std::min(s->model->spec.n_ctx_train, kDefaultMaxCtx);
-  QUERN_TRY_VOID(plan::check_support(*s->model, s->n_ctx));
   s->n_chunk = std::min(options.n_chunk, 4096);
   QUERN_TRY_VOID(load_text(*s));
   apply_tuning(*s, options);

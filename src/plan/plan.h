@@ -71,10 +71,6 @@ class PackedWeights {
   virtual const std::byte* find(const model::Weight& weight, kernels::Layout layout) const = 0;
 };
 
-// unsupported, naming what, where the network has something that no plan is built for, or not for so long a context.
-// To be asked before anything else here.
-Result<void> check_support(const model::Model& model, int n_ctx);
-
 // A repacking that plans for this model will want.
 struct PackRequest {
   const model::Weight* weight;
