@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import tiny_models  # noqa: E402
 
 PLACES = 32  # of tokens in the first half of the residual, and of what was seen in the second
-STRONG, WEAKER, SEEN = 100.0, 99.0, 50.0
+STRONG, WEAKER, SEEN = 100.0, 99.0, 200.0  # a token among 1600 still makes up for what is weaker
 
 CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n"
           "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
@@ -29,10 +29,10 @@ CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n"
           "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}")
 # What an answer of the last turn keeps, a call with its result, and where the effort stands, as gpt-oss has it.
 HARMONY = ("<|start|>system<|message|>Reasoning: {{ reasoning_effort | default('medium') }}<|end|>"
-           "{% for m in messages %}"
+           "{% for m in messages %}{% set thinking = m.thinking %}"
            "{% if m.role == 'assistant' and m.tool_calls %}"
            "{% if m.content and m.thinking %}{{ raise_exception('one of content and thinking') }}{% endif %}"
-           "{% if m.thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}"
+           "{% if thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ thinking }}<|end|>{% endif %}"
            "<|start|>assistant to=functions.{{ m.tool_calls[0].function.name }}<|channel|>commentary json<|message|>"
            "{{ m.tool_calls[0].function.arguments | tojson }}<|call|>"
            "{% elif m.role == 'assistant' %}<|start|>assistant<|channel|>final<|message|>{{ m.content }}<|end|>"
@@ -52,15 +52,18 @@ ANALYSIS = chain("t", "<|channel|>", "analysis", "<|message|>", "Let me", " see.
                  "<|channel|>")
 CALL = chain("commentary", " to=functions.get_weather ", "<|constrain|>", "json", "<|message|>") + \
     [("<|message|>", " see.", '{"city":')] + chain('{"city":', ' "Zürich"}', "<|call|>")
+THINK = chain("\n", "<think>", "\nWeigh", " it.\n", "</think>", "\n\nYes,", " indeed.", "<|im_end|>") + \
+    [("\n", "</think>", "\n\nYes,")]
 # Name -> markup, the token that ends it all, template, rules.
 SCRIPTS = {
     "harmony": (HARMONY_NAMES, "<|return|>", HARMONY, ANALYSIS + [
         ("<|channel|>", " see.", "final"), ("final", None, "<|message|>"), ("<|message|>", " see.", "It is"),
         ("It is", None, " four."), (" four.", None, "<|return|>")]),
     "harmony-call": (HARMONY_NAMES, "<|return|>", HARMONY, ANALYSIS + [("<|channel|>", " see.", "commentary")] + CALL),
-    "think": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML,
-              chain("\n", "<think>", "\nWeigh", " it.\n", "</think>", "\n\nYes,", " indeed.", "<|im_end|>") +
-              [("\n", "</think>", "\n\nYes,")]),
+    "think": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, THINK),
+    # The other name of that variable, and no reasoning in history.
+    "think-renamed": (["<|im_start|>", "<|im_end|>"], "<|im_end|>",
+                      CHATML.replace("enable_thinking", "thinking").replace("m.reasoning_content", "false"), THINK),
 }
 THINK_NAMES = ["<think>", "</think>"]
 
@@ -95,7 +98,8 @@ def weights(p, rules, ids):
         if seen is not None:
             row[PLACES + place[seen]] = SEEN
     mean = np.zeros((p["dim"], p["heads"] * p["head_dim"]), np.float32)
-    mean[PLACES:, :PLACES] = np.eye(PLACES)  # the first head sees the first half
+    for seen in {seen for _, seen, _ in rules if seen}:
+        mean[PLACES + place[seen], place[seen]] = 1  # the first head sees the first half
     return {"token_embd.weight": embedding, "output.weight": output, "blk.1.attn_output.weight": mean,
             "blk.1.attn_v.weight": np.eye(p["kv_heads"] * p["head_dim"], p["dim"], dtype=np.float32)}
 
