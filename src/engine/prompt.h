@@ -23,7 +23,7 @@ struct TurnCall {
 
 struct Turn {
   std::string role;  // "system", "user", "assistant", "tool"
-  std::string content;
+  std::string content = {};
   std::string reasoning = {};           // an assistant's
   std::vector<TurnCall> calls = {};     // an assistant's
   std::string call_id = {}, tool = {};  // a tool's result: id and name of the call
