@@ -249,14 +249,15 @@ struct RouteArgs {
 
 // Routed rows in order of experts, for many rows. An expert's rows fill whole tiles (format::kTileRows), the last one
 // in part; expert e has tiles [first_tile[e], first_tile[e + 1]). A place is a row number in those tiles.
-// Lies in memory as int32: first_tile [n_experts + 1], count [n_experts], place_of [n_rows * n_used], row_of [places].
+// Lies in memory as int32: first_tile [n_experts + 1], count [n_experts], place_of [entries], entry_of [places]; entry
+// j of token r is number r * n_used + j.
 struct Buckets {
   int32_t* first_tile;
   int32_t* count;     // rows of each expert
-  int32_t* place_of;  // of entry j of token r at r * n_used + j
-  int32_t* row_of;    // the token of a place; -1: empty
+  int32_t* place_of;  // of an entry
+  int32_t* entry_of;  // of a place; -1: empty
   Buckets(int32_t* data, int n_experts, int64_t n_entries)
-      : first_tile(data), count(data + n_experts + 1), place_of(count + n_experts), row_of(place_of + n_entries) {}
+      : first_tile(data), count(data + n_experts + 1), place_of(count + n_experts), entry_of(place_of + n_entries) {}
 };
 // Places for n entries at most.
 inline int64_t place_count(int64_t n_entries, int n_experts) {

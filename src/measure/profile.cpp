@@ -130,6 +130,7 @@ void sum_up(const Recorder& recorder, int repetitions, Phase& phase) {
     phase.calls.push_back(std::move(row));
   };
   for (const auto& [plan, sums] : recorder.sums()) {
+    phase.declines += plan::declines_text(*plan);
     size_t at = 0;
     for (const plan::Step& step : plan->steps) {
       for (const plan::Call& call : step.calls) {

@@ -30,10 +30,10 @@ struct Value {
     return format == kernels::ActivationFormat::f32 ? n * sizeof(float) : format::activation_stride(format, n);
   }
   size_t bytes(int n) const {
-    const auto rows = static_cast<size_t>(n);
+    const auto n_rows = static_cast<size_t>(n);
     return more_bytes + (format == kernels::ActivationFormat::f32
-                             ? rows * stride()
-                             : format::activation_bytes(format, static_cast<size_t>(width), rows));
+                             ? n_rows * stride()
+                             : format::activation_bytes(format, static_cast<size_t>(width), n_rows));
   }
 };
 

@@ -111,7 +111,10 @@ struct Plan {
 Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights,
                      const PlanOptions& options, std::byte* arena);
 
-// One step a line: calls, kernels, shapes, formats. Addresses and thread counts do not appear.
+// What was declined, one line for each fusion and reason: how often, and the first node. Empty: nothing.
+std::string declines_text(const Plan& plan);
+
+// One step a line: calls, kernels, shapes, formats. Then what was declined. Addresses and thread counts do not appear.
 std::string to_text(const Plan& plan);
 
 struct Fusion {

@@ -119,6 +119,15 @@ QUERN_FN void for_each_expert_group(const Buckets& b, int n_experts, int64_t n_g
       });
 }
 
+// Sums of places from first_row on, times the weights of their choices.
+__attribute__((noinline)) inline void weigh_tile(const Routed& r, const Buckets& b, int64_t first_row, int64_t end_row,
+                                                 f32x16 (&acc)[kTilePanels][kTileSpan]) {
+  for (int t = 0; t < kTileSpan && first_row + t < end_row; ++t) {
+    const f32x16 weight = f32x16::broadcast(r.choices[b.entry_of[first_row + t]].weight);
+    for (int p = 0; p < kTilePanels; ++p) acc[p][t] = acc[p][t] * weight;
+  }
+}
+
 template <class Core>
 void expert_tiled(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const Routed& r = a.routed;
@@ -138,6 +147,7 @@ void expert_tiled(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker
           for (int t = 0; t < kTileRows; t += kTileSpan) {
             f32x16 acc[kTilePanels][kTileSpan];
             Core::template tile<kTileSpan>(u, x.tile(tile), t, panels.n_blocks, acc);
+            if (r.weigh) weigh_tile(r, b, tile * kTileRows + t, end_row, acc);
 #pragma GCC unroll unroll(2)
             for (int p = 0; p < kTilePanels; ++p) {
               if (p < here) finish_tile<kTileSpan>(one, first_panel + p, tile * kTileRows + t, end_row, acc[p], 1);

@@ -127,12 +127,12 @@ void bucket(const BucketArgs& a, const RunContext& ctx, const Worker& w) {
     b.first_tile[e + 1] = b.first_tile[e] + (b.count[e] + format::kTileRows - 1) / format::kTileRows;
     b.count[e] = 0;
   }
-  std::fill(b.row_of, b.row_of + place_count(n, a.n_experts), -1);
+  std::fill(b.entry_of, b.entry_of + place_count(n, a.n_experts), -1);
   for (int64_t i = 0; i < n; ++i) {
     const int e = a.choices[i].expert;
     const int32_t place = b.first_tile[e] * format::kTileRows + b.count[e]++;
     b.place_of[i] = place;
-    b.row_of[place] = static_cast<int32_t>(i / a.n_used);
+    b.entry_of[place] = static_cast<int32_t>(i);
   }
 }
 
@@ -141,10 +141,10 @@ void gather(const GatherArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = share(b.first_tile[a.n_experts], w);
   for (int64_t tile = r.begin; tile < r.end; ++tile) {
     for (int slot = 0; slot < format::kTileRows; ++slot) {
-      const int32_t row = b.row_of[tile * format::kTileRows + slot];
-      if (row < 0) continue;
-      format::put_into_tile(a.format, a.in + static_cast<size_t>(row) * a.in_stride, static_cast<size_t>(a.n), slot,
-                            a.out + static_cast<size_t>(tile) * a.out_stride);
+      const int32_t entry = b.entry_of[tile * format::kTileRows + slot];
+      if (entry < 0) continue;
+      format::put_into_tile(a.format, a.in + static_cast<size_t>(entry / a.n_used) * a.in_stride,
+                            static_cast<size_t>(a.n), slot, a.out + static_cast<size_t>(tile) * a.out_stride);
     }
   }
 }
