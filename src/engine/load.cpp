@@ -69,10 +69,10 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options) {
   size_t arena = 0, scratch = 0;
   for (const bool measure : {true, false}) {
     for (const auto& w : wanted) {
-      QUERN_TRY(*w.plan, plan::compile(
-                             *s.model, s.kv_layout, *s.weights,
-                             {w.rows, w.outputs, s.isa_mask, options.no_fuse, s.team->size(), s.choices.get(), s.n_ctx},
-                             s.arena.data()));
+      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights,
+                                       {w.rows, w.outputs, s.isa_mask, options.no_fuse, s.team->size(), s.choices.get(),
+                                        s.n_ctx, s.read_ahead},
+                                       s.arena.data()));
       arena = std::max(arena, w.plan->arena_bytes);
       scratch = std::max(scratch, w.plan->scratch_bytes);
     }

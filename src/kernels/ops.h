@@ -31,6 +31,7 @@ enum class Op : uint8_t {
   matmul,
   gated_matmul,
   route,
+  read_ahead,
   bucket,
   gather,
   expert_matmul,
@@ -50,7 +51,7 @@ enum class Op : uint8_t {
   softcap,
   repack,
 };
-inline constexpr int kOpCount = 25;
+inline constexpr int kOpCount = 26;
 
 // How many token rows a plan is for; kernels state which classes they serve.
 enum class RowClass : uint8_t {
@@ -261,6 +262,16 @@ struct RouteArgs {
   float scale;
   int n_groups, n_groups_used;  // 0 or 1: no groups
   ExpertChoice* out;            // [n_rows, n_used]
+};
+
+// Asks the system for the chosen experts' matrices of a stack that lies in a mapped file: what is not in memory is read
+// while other work goes on. Changes nothing else. A thread asks for its share of the choices.
+struct ReadAheadArgs {
+  static constexpr Op kOp = Op::read_ahead;
+  const ExpertChoice* choices;  // [n_rows, n_used]
+  int n_used;
+  const std::byte* stack;  // [n_experts, expert_bytes]
+  size_t expert_bytes;
 };
 
 // Routed rows in order of experts, for many rows. An expert's rows fill whole tiles (format::kTileRows), the last one
@@ -479,9 +490,9 @@ struct RepackArgs {
 };
 
 using OpArgs = std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, GatedMatmulArgs, RouteArgs,
-                            BucketArgs, GatherArgs, ExpertMatmulArgs, ExpertGatedArgs, ExpertSumArgs, CombineArgs,
-                            RowGateArgs, AddArgs, HeadNormArgs, RopeArgs, TemperatureArgs, KvStoreArgs, AttentionArgs,
-                            AttentionPartsArgs, AttentionMergeArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
+                            ReadAheadArgs, BucketArgs, GatherArgs, ExpertMatmulArgs, ExpertGatedArgs, ExpertSumArgs,
+                            CombineArgs, RowGateArgs, AddArgs, HeadNormArgs, RopeArgs, TemperatureArgs, KvStoreArgs,
+                            AttentionArgs, AttentionPartsArgs, AttentionMergeArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
 
 // The matrix that an op multiplies with; of a stack, one expert's. Null: none, or two.
 inline const MatmulArgs* matmul_of(const OpArgs& args) {

@@ -187,6 +187,7 @@ std::string bucket_of(const plan::Call& call) {
     case Op::expert_sum:
       return std::string("experts ") + format::format_info(call.query.weight).name;
     case Op::route:
+    case Op::read_ahead:
     case Op::bucket:
     case Op::gather:
     case Op::combine:

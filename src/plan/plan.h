@@ -54,6 +54,7 @@ struct PlanOptions {
   const kernels::Choices* choices = nullptr;  // what was tuned; outlives the plan. Null: priority decides
   int n_ctx = 0;                              // positions of a sequence at most; 0: unknown, nothing relies on it
 
+  bool read_ahead = false;  // weights are mapped and larger than memory: ask for the chosen experts early
   // What experts ask of memory, from the model (compile fills them in); 0: no experts.
   int n_used = 0, n_experts = 0;
 

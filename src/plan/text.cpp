@@ -35,6 +35,7 @@ struct Describe {
            (a.n_groups > 1 ? ", " + n(a.n_groups_used) + " of " + n(a.n_groups) + " groups" : "") +
            (a.renormalize ? ", renormalized" : "");
   }
+  std::string operator()(const kernels::ReadAheadArgs& a) const { return n(a.n_used) + " experts"; }
   std::string operator()(const kernels::BucketArgs& a) const { return n(a.n_used) + " of " + n(a.n_experts); }
   std::string operator()(const kernels::GatherArgs& a) const {
     return n(a.n) + " -> " + kernels::act_format_name(a.format);

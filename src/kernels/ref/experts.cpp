@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/file_io.h"
 #include "kernels/ref/elementary.h"
 #include "kernels/ref/matmul.h"
 #include "kernels/ref/ref.h"
@@ -113,6 +114,13 @@ void route(const RouteArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = rows_of(ctx.n_rows, w);
   for (int64_t row = r.begin; row < r.end; ++row) {
     route_row(a, a.logits + at(row, a.n_experts), a.out + at(row, a.n_used));
+  }
+}
+
+void read_ahead(const ReadAheadArgs& a, const RunContext& ctx, const Worker& w) {
+  const Range r = share(int64_t{ctx.n_rows} * a.n_used, w);
+  for (int64_t i = r.begin; i < r.end; ++i) {
+    quern::read_ahead({a.stack + static_cast<size_t>(a.choices[i].expert) * a.expert_bytes, a.expert_bytes});
   }
 }
 
