@@ -9,11 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-ORDER = ["base", "lattice", "format", "file", "model", "kernels", "plan", "exec", "token", "engine", "measure"]
+ORDER = ["base", "lattice", "format", "file", "model", "kernels", "plan", "exec", "token", "engine", "measure", "serve", "api"]
 # Folders that may use less than everything above them.
 ONLY = {"token": {"base", "file"}, "lattice": set(), "format": {"base"}, "kernels": {"base", "lattice", "format"}}
 # What programs may include of a folder that keeps its other headers to itself.
-PUBLIC_HEADERS = {"engine": {"engine/engine.h", "engine/images.h", "engine/tuning.h", "engine/prompt.h"}}
+PUBLIC_HEADERS = {"engine": {"engine/engine.h", "engine/images.h", "engine/tuning.h", "engine/prompt.h"},
+                  "api": {"api/http.h", "api/service.h", "api/access.h"}}
 GETENV_HOME = "src/base/options.cpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -75,6 +76,9 @@ def self_test():
         ("src/kernels/cpu/a.cpp", '#include "model/spec.h"\n', 1),
         ("src/plan/a.cpp", '// #include "engine/engine.h"\n', 0),
         ("src/engine/a.cpp", '#include "apps/quern/command.h"\n', 1),
+        ("src/serve/a.cpp", '#include "api/api.h"\n', 1),
+        ("src/api/a.cpp", '#include "serve/serve.h"\n', 0),
+        ("apps/quern/a.cpp", '#include "api/write.h"\n', 1),
         ("src/other/a.cpp", "\n", 1),
         ("apps/quern/a.cpp", '#include "engine/engine.h"\n', 0),
         ("apps/quern/a.cpp", '#include "engine/state.h"\n', 1),

@@ -45,6 +45,7 @@ std::span<const EnvRow> other_variables();
 
 int run_run(Context& context);
 int run_chat(Context& context);
+int run_serve(Context& context);
 int run_models(Context& context);
 int run_info(Context& context);
 int run_plan(Context& context);

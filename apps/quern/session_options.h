@@ -23,5 +23,7 @@ Result<std::shared_ptr<engine::Engine>> load_engine(const Context& context, cons
 std::string tune_directory(const Options& options);
 
 token::SamplerOptions sampler_options(const Options& options);
+// The same without --seed, for commands that have none.
+token::SamplerOptions unseeded_sampler_options(const Options& options);
 
 }  // namespace quern::apps

@@ -1,0 +1,191 @@
+// serve: models over HTTP, until a signal ends it. What is answered is api/service.h's; here are options, signals and the
+// order of starting and stopping.
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "api/http.h"
+#include "api/service.h"
+#include "apps/quern/session_options.h"
+#include "apps/quern/version.h"
+#include "base/log.h"
+#include "serve/model_pool.h"
+
+namespace quern::apps {
+namespace {
+
+// A signal handler can reach nothing but a static.
+std::atomic<int> g_stop_pipe{-1};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+extern "C" void on_stop(int) {
+  const int saved = errno;
+  const int fd = g_stop_pipe;
+  if (fd >= 0 && ::write(fd, "", 1) < 0) errno = saved;
+}
+
+// SIGTERM and SIGINT as bytes in a pipe.
+class StopSignals {
+ public:
+  StopSignals() {
+    if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) pipe_[0] = pipe_[1] = -1;
+    g_stop_pipe = pipe_[1];
+    for (const int number : {SIGTERM, SIGINT}) {
+      struct sigaction action {};
+      action.sa_handler = on_stop;
+      sigemptyset(&action.sa_mask);
+      action.sa_flags = SA_RESTART;
+      ::sigaction(number, &action, nullptr);
+    }
+  }
+  ~StopSignals() {
+    for (const int number : {SIGTERM, SIGINT}) std::signal(number, SIG_DFL);
+    g_stop_pipe = -1;
+    for (const int fd : pipe_) {
+      if (fd >= 0) ::close(fd);
+    }
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // Whether one comes within so many milliseconds; -1: until one does.
+  bool wait(int timeout) {
+    pollfd state{pipe_[0], POLLIN, 0};
+    char byte = 0;
+    const int n = ::poll(&state, 1, timeout);
+    return n > 0 && ::read(pipe_[0], &byte, 1) == 1;
+  }
+
+ private:
+  int pipe_[2] = {-1, -1};
+};
+
+Result<std::string> read_text(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{Status::not_found, path + ": cannot be read"};
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+std::vector<std::string> not_empty(const std::vector<std::string>& texts) {
+  std::vector<std::string> out;
+  for (const auto& text : texts) {
+    if (!text.empty()) out.push_back(text);
+  }
+  return out;
+}
+
+// "ID=FILE", or a file or name alone, which is its own id without folder and ending.
+Result<serve::ModelEntry> model_entry(const Context& context, const std::string& text) {
+  const Options& options = context.options;
+  serve::ModelEntry entry;
+  std::error_code code;
+  const size_t equals = text.find('=');
+  const bool named = equals != std::string::npos && equals > 0 && !std::filesystem::exists(text, code);
+  const std::string name = named ? text.substr(equals + 1) : text;
+  QUERN_TRY(entry.path, find_model(context, name));
+  entry.id = named ? text.substr(0, equals) : std::filesystem::path(name).stem().string();
+  entry.engine = engine_options(context);
+  entry.scheduler.parallel = static_cast<int>(options.integer("parallel"));
+  entry.scheduler.max_queue = static_cast<int>(options.integer("queue"));
+  entry.scheduler.kv_bytes = static_cast<uint64_t>(options.integer("kv-mib")) << 20;
+  return entry;
+}
+
+Result<std::shared_ptr<serve::ModelPool>> make_pool(const Context& context) {
+  const Options& options = context.options;
+  std::vector<serve::ModelEntry> entries;
+  for (const auto& text : options.texts("model")) {
+    QUERN_TRY(auto entry, model_entry(context, text));
+    entries.push_back(std::move(entry));
+  }
+  serve::PoolOptions pool;
+  pool.memory_bytes = static_cast<uint64_t>(options.integer("memory-mib")) << 20;
+  pool.idle = serve::Seconds(static_cast<double>(options.integer("idle-unload")));
+  pool.drain = serve::Seconds(options.real("drain"));
+  QUERN_TRY(auto made, serve::ModelPool::create(std::move(entries), pool));
+  // A model that does not load is an error of the command line, not of the first client.
+  QUERN_TRY_VOID(made->acquire(""));
+  return std::shared_ptr<serve::ModelPool>(std::move(made));
+}
+
+Result<api::HttpOptions> http_options(const Options& options) {
+  api::HttpOptions http;
+  http.host = options.text("host");
+  http.port = static_cast<int>(options.integer("port"));
+  http.max_body = static_cast<size_t>(options.integer("max-body")) << 20;
+  http.max_connections = static_cast<int>(options.integer("max-connections"));
+  QUERN_TRY(http.tls_certificate, read_text(options.text("tls-cert")));
+  QUERN_TRY(http.tls_key, read_text(options.text("tls-key")));
+  return http;
+}
+
+api::ServiceOptions service_options(const Options& options) {
+  api::ServiceOptions service;
+  service.access.keys = not_empty(options.texts("api-key"));
+  service.access.hosts = not_empty(options.texts("allow-host"));
+  service.access.origins = not_empty(options.texts("cors-origin"));
+  service.access.max_body = static_cast<size_t>(options.integer("max-body")) << 20;
+  // Who listens for others is called by names that it does not know. Pages cannot get at it by rebinding a name: they
+  // have no key.
+  if (service.access.hosts.empty() && !api::is_loopback(options.text("host"))) service.access.hosts = {"*"};
+  service.defaults.sampler = unseeded_sampler_options(options);
+  service.ping = std::chrono::milliseconds(static_cast<int64_t>(options.real("ping") * 1000));
+  service.version = build_version();
+  return service;
+}
+
+// Answers go on until the deadline; a second signal ends them at once.
+void drain(const Context& context, StopSignals& signals, api::Service& service, api::HttpServer& http, serve::ModelPool& pool) {
+  service.drain();
+  http.stop_listening();
+  pool.drain();
+  if (service.n_running() > 0) context.notice("stopping; " + std::to_string(service.n_running()) + " answers go on");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(context.options.real("drain"));
+  while (service.n_running() > 0 && std::chrono::steady_clock::now() < until) {
+    if (signals.wait(50)) break;
+  }
+  pool.stop();  // what still runs ends, and its client is told
+  service.cancel_all();
+  http.stop();
+}
+
+int serve_until_stopped(Context& context, std::shared_ptr<serve::ModelPool> pool, const api::HttpOptions& http) {
+  StopSignals signals;
+  api::Service service(pool, service_options(context.options));
+  auto server = api::HttpServer::start(
+      http, [&](const api::HttpRequest& request) { return service.gate(request); },
+      [&](const api::HttpRequest& request) { return service.handle(request); });
+  if (!server.ok()) return context.fail(server.error());
+  const bool v6 = http.host.find(':') != std::string::npos;
+  context.notice("listening on " + std::string(http.tls_certificate.empty() ? "http://" : "https://") +
+                 (v6 ? "[" + http.host + "]" : http.host) + ":" + std::to_string((*server)->port()));
+  signals.wait(-1);
+  drain(context, signals, service, **server, *pool);
+  return 0;
+}
+
+}  // namespace
+
+int run_serve(Context& context) {
+  const Options& options = context.options;
+  if (!api::is_loopback(options.text("host")) && not_empty(options.texts("api-key")).empty()) {
+    return context.wrong_use("--host " + options.text("host") + " can be reached by others: give --api-key KEY (or QUERN_API_KEY)");
+  }
+  if (options.text("tls-cert").empty() != options.text("tls-key").empty())
+    return context.wrong_use("--tls-cert and --tls-key go together");
+  const auto http = http_options(options);
+  if (!http.ok()) return context.fail(http.error());
+  auto pool = make_pool(context);
+  if (!pool.ok()) return context.fail(pool.error());
+  std::signal(SIGPIPE, SIG_IGN);
+  return serve_until_stopped(context, *pool, *http);
+}
+
+}  // namespace quern::apps

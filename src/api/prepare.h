@@ -1,0 +1,36 @@
+// From a Request to what the scheduler takes: prompts through the model's chat template, limits, sampling, budgets.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "api/request.h"
+#include "engine/prompt.h"
+#include "serve/serve.h"
+
+namespace quern::api {
+
+struct Prepared {
+  std::vector<engine::ChatPrompt> prompts;  // one for a conversation
+  size_t n_prompt_tokens() const;
+};
+
+// Problems name the field. A body that cannot fit the context is refused before it is tokenized.
+std::optional<Problem> prepare(const engine::Engine& engine, const Request& request, Prepared* out);
+
+// One answer. choice: the how-manieth of its prompt, which counts into the seed.
+std::optional<Problem> make_submission(const engine::Engine& engine, const Request& request,
+                                       const engine::ChatPrompt& prompt, int choice, serve::Request* out);
+
+// What an answer may be; null where it may be anything. Everything that a request can ask for in this way goes through
+// here: response_format, grammar, and a tool choice that makes calls a must.
+std::optional<Problem> make_mask(const engine::Engine& engine, const Request& request,
+                                 std::unique_ptr<serve::TokenMask>* out);
+
+// "prompt is too long: 9000 tokens, ..." with both numbers, in the words and with the code that clients look for.
+Problem context_problem(int64_t n_prompt, int64_t n_ctx);
+
+// Whether the model's replies begin with reasoning that a budget or a client can end, and the ids that end it.
+std::optional<serve::Insertion> end_of_thinking(const engine::Engine& engine);
+
+}  // namespace quern::api
