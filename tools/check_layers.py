@@ -9,11 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-ORDER = ["base", "lattice", "format", "file", "model", "kernels", "plan", "exec", "token", "engine", "measure", "serve", "api"]
+ORDER = ["base", "lattice", "format", "file", "model", "kernels", "plan", "exec", "token", "engine", "serve", "api", "measure"]
 # Folders that may use less than everything above them.
 ONLY = {"token": {"base", "file"}, "lattice": set(), "format": {"base"}, "kernels": {"base", "lattice", "format"}}
 # What programs may include of a folder that keeps its other headers to itself.
 PUBLIC_HEADERS = {"engine": {"engine/engine.h", "engine/images.h", "engine/tuning.h", "engine/prompt.h"},
+                  "serve": {"serve/serve.h", "serve/scheduler.h", "serve/model_pool.h"},
                   "api": {"api/http.h", "api/service.h", "api/access.h"}}
 GETENV_HOME = "src/base/options.cpp"
 
@@ -82,6 +83,9 @@ def self_test():
         ("src/other/a.cpp", "\n", 1),
         ("apps/quern/a.cpp", '#include "engine/engine.h"\n', 0),
         ("apps/quern/a.cpp", '#include "engine/state.h"\n', 1),
+        ("apps/quern/a.cpp", '#include "serve/batch.h"\n', 1),
+        ("src/serve/a.cpp", '#include "engine/engine.h"\n', 0),
+        ("src/engine/a.cpp", '#include "serve/scheduler.h"\n', 1),
         ("apps/quern/a.cpp", 'auto x = std::getenv("HOME");\n', 1),
         ("src/base/options.cpp", 'auto x = std::getenv("HOME");\n', 0),
     ]

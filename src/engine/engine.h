@@ -53,8 +53,8 @@ struct EngineOptions {
   // or its folder is a warning in the log, never an error.
   std::string image_dir;
   ImageMode image_mode = ImageMode::automatic;
-  // Bytes that weights may take in memory; 0: three quarters of what the machine or the cgroup has left. A model that is
-  // larger runs from a mapped image, which is made first where there is none; without images it is an error.
+  // Bytes that weights may take in memory; 0: three quarters of what the machine or the cgroup has left. A model that
+  // is larger runs from a mapped image, which is made first where there is none; without images it is an error.
   uint64_t memory_bytes = 0;
   // The folder of tuning sidecars (engine/tuning.h); "": untuned. One that does not hold is warned of and ignored.
   std::string tune_dir;
@@ -65,6 +65,10 @@ struct EngineOptions {
 };
 
 class Session;
+
+struct KvUse {
+  uint64_t pages = 0, bytes = 0;
+};
 
 // A model ready to run. Immutable after load; sessions of one engine take turns (one evaluation at a time).
 class Engine {
@@ -96,6 +100,10 @@ class Engine {
   uint64_t bytes_per_token() const;
 
   Result<std::unique_ptr<Session>> new_session();
+  // Pages of keys and values that sessions hold, shared ones once. Not while another thread evaluates.
+  KvUse kv_use() const;
+  // The most bytes that a session of so many positions can hold.
+  uint64_t kv_bytes(int n_positions) const;
 
   struct State;
   State& state() { return *state_; }
@@ -121,6 +129,12 @@ class Session {
   virtual int n_reused() const = 0;  // of the last sync, positions that were not evaluated again
   // Drops everything after the first n positions.
   virtual void truncate(int n) = 0;
+  // The positions that truncate(n) would leave: n, or 0 where a window's earlier keys are gone.
+  virtual int kept_by(int n) const = 0;
+  // Makes the timeline the first n positions of another session of this engine, without evaluating: their pages are
+  // shared until one of the two changes them. logits() are not those that follow. Errors leave this session empty:
+  // invalid_argument (another engine, this session, more than other has or keeps), out_of_memory.
+  virtual Result<void> share(const Session& other, int n) = 0;
 };
 
 // The next token of one session.

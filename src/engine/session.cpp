@@ -1,5 +1,6 @@
 // Session: one timeline over an engine. Prefix reuse, chunked evaluation, rollback; a step of several sessions at once.
 #include <algorithm>
+#include <new>
 #include <numeric>
 
 #include "engine/state.h"
@@ -65,6 +66,25 @@ class SessionImpl final : public Session {
     timeline_.resize(static_cast<size_t>(n));
   }
 
+  int kept_by(int n) const override { return n >= n_past() ? n_past() : n < kv_.earliest_rollback() ? 0 : n; }
+
+  Result<void> share(const Session& other, int n) override {
+    const auto* from = dynamic_cast<const SessionImpl*>(&other);
+    if (from == this) return Error{Status::invalid_argument, "a session cannot share with itself"};
+    truncate(0);
+    kv_.clear();
+    if (from == nullptr || &from->s_ != &s_ || n < 0 || n > from->n_past() || from->kept_by(n) != n)
+      return Error{Status::invalid_argument, "a session shares positions that another session of its engine has"};
+    try {
+      kv_.share(from->kv_, n);
+      timeline_.assign(from->timeline_.begin(), from->timeline_.begin() + n);
+    } catch (const std::bad_alloc&) {
+      kv_.clear();
+      return Error{Status::out_of_memory, "no memory to share a timeline"};
+    }
+    return {};
+  }
+
   // For step(): what a run of one more token needs, and what it leaves. prepare_next() changes nothing that shows.
   const Engine::State& state() const { return s_; }
   Result<kernels::Span> prepare_next(int row, int32_t token) {
@@ -124,6 +144,24 @@ class SessionImpl final : public Session {
 
 Result<std::unique_ptr<Session>> Engine::new_session() {
   return std::unique_ptr<Session>(new SessionImpl(*state_));
+}
+
+KvUse Engine::kv_use() const {
+  return {state_->kv_pool->pages_used(), state_->kv_pool->bytes_used()};
+}
+
+uint64_t Engine::kv_bytes(int n_positions) const {
+  constexpr int kPage = kernels::kPagePositions;
+  uint64_t bytes = 0;
+  for (const plan::KvKind& kind : state_->kv_layout.kinds) {
+    int n = n_positions;
+    // A run of a chunk begins with what lies behind the window, and ends a page later at both ends.
+    if (kind.window > 0)
+      n = std::min(n,
+                   kind.window + exec::KvTable::kKeepBehindWindow + std::max(state_->n_chunk, kAllOutputs) + 2 * kPage);
+    bytes += kind.page_bytes * static_cast<uint64_t>((n + kPage - 1) / kPage);
+  }
+  return bytes;
 }
 
 Result<void> step(Engine& engine, std::span<const NextToken> next) {

@@ -1,6 +1,7 @@
 #include "exec/kv.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace quern::exec {
 
@@ -25,7 +26,19 @@ Result<std::byte*> KvPool::take(size_t kind) {
   }
   std::byte* page = free.back();
   free.pop_back();
+  ++pages_used_;
+  bytes_used_ += layout_.kinds[kind].page_bytes;
   return page;
+}
+
+void KvPool::give_back(size_t kind, std::byte* page) {
+  if (const auto shared = shared_.find(page); shared != shared_.end()) {
+    if (--shared->second == 0) shared_.erase(shared);
+    return;
+  }
+  free_[kind].push_back(page);
+  --pages_used_;
+  bytes_used_ -= layout_.kinds[kind].page_bytes;
 }
 
 KvTable::KvTable(KvPool& pool) : pool_(pool), tables_(pool.layout().kinds.size()), heads_(tables_.size(), nullptr) {}
@@ -44,6 +57,33 @@ void KvTable::clear() {
   earliest_ = 0;
 }
 
+void KvTable::share(const KvTable& other, int n) {
+  clear();
+  const size_t n_pages = static_cast<size_t>((n + kPagePositions - 1) / kPagePositions);
+  for (size_t kind = 0; kind < tables_.size(); ++kind) {
+    const auto& from = other.tables_[kind];
+    tables_[kind].reserve(n_pages);
+    for (size_t i = 0; i < n_pages; ++i) {
+      if (from[i] != nullptr) pool_.share(from[i]);
+      tables_[kind].push_back(from[i]);
+    }
+    heads_[kind] = tables_[kind].data();
+  }
+  earliest_ = n > 0 ? other.earliest_ : 0;
+}
+
+Result<void> KvTable::own(size_t kind, int n0) {
+  auto& table = tables_[kind];
+  for (size_t i = static_cast<size_t>(n0 / kPagePositions); i < table.size(); ++i) {
+    if (table[i] == nullptr || !pool_.is_shared(table[i])) continue;
+    QUERN_TRY(std::byte * page, pool_.take(kind));
+    if (static_cast<int>(i) * kPagePositions < n0) std::memcpy(page, table[i], pool_.layout().kinds[kind].page_bytes);
+    pool_.give_back(kind, table[i]);
+    table[i] = page;
+  }
+  return {};
+}
+
 Result<void> KvTable::prepare(int n0, int n) {
   const size_t n_pages = static_cast<size_t>((n + kPagePositions - 1) / kPagePositions);
   for (size_t kind = 0; kind < tables_.size(); ++kind) {
@@ -59,6 +99,7 @@ Result<void> KvTable::prepare(int n0, int n) {
         earliest_ = std::max(earliest_, (i + 1) * kPagePositions + window - 1);
       }
     }
+    QUERN_TRY_VOID(own(kind, n0));
     while (table.size() < n_pages) {
       QUERN_TRY(std::byte * page, pool_.take(kind));
       table.push_back(page);

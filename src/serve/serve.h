@@ -63,8 +63,8 @@ struct Request {
   std::optional<Insertion> insertion;
   bool use_cache = true;  // take a prefix from the cache, and leave this timeline in it
   std::string client;     // requests of one client wait for each other before they make others wait; "" is one client
-  // Called by the engine thread, without locks, whenever an event has come; it must not block or throw. It may call
-  // Stream::poll() of another thread's Stream only by handing over to that thread.
+  // Called whenever an event has come, mostly by the engine thread and without locks; it must not block or throw, and
+  // so only wakes or posts to the thread that reads. It may come once more just after the Stream is gone.
   std::function<void()> on_ready;
 };
 
