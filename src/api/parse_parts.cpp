@@ -6,9 +6,9 @@
 namespace quern::api {
 
 size_t Request::n_calls() const {
-  size_t n = 0;
-  for (const token::Message& message : messages) n += message.tool_calls.is_array() ? message.tool_calls.size() : 0;
-  return n;
+  size_t count = 0;
+  for (const token::Message& message : messages) count += message.tool_calls.is_array() ? message.tool_calls.size() : 0;
+  return count;
 }
 
 namespace {

@@ -60,6 +60,9 @@ SCRIPTS = {
         ("<|channel|>", " see.", "final"), ("final", None, "<|message|>"), ("<|message|>", " see.", "It is"),
         ("It is", None, " four."), (" four.", None, "<|return|>")]),
     "harmony-call": (HARMONY_NAMES, "<|return|>", HARMONY, ANALYSIS + [("<|channel|>", " see.", "commentary")] + CALL),
+    # The same with tools announced.
+    "harmony-tools": (HARMONY_NAMES, "<|return|>", "{% if tools %}<|start|>developer<|message|>{{ tools | tojson }}<|end|>{% endif %}" + HARMONY,
+                      ANALYSIS + [("<|channel|>", " see.", "commentary")] + CALL),
     "think": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, THINK),
     # The other name of that variable, and no reasoning in history.
     "think-renamed": (["<|im_start|>", "<|im_end|>"], "<|im_end|>",

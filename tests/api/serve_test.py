@@ -1,0 +1,397 @@
+#!/usr/bin/env python3
+"""quern serve by plain HTTP: routes, streams, refusals, limits, hang-ups, the end. On models that say one fixed reply each
+(tools/synth/scripted.py) and on a tiny one whose text means nothing."""
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from server import QUERN, Server, ServerTest, scripted, tiny, wait_until  # noqa: E402
+
+HELLO = [{"role": "user", "content": "hello"}]
+TOOL = {"type": "function", "function": {"name": "get_weather", "description": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
+
+
+class Thinking(ServerTest):
+    ARGS = ("-m", "small=" + scripted("think"))
+
+    def test_models(self):
+        listed = self.server.get("/v1/models")
+        self.assertEqual([m["id"] for m in listed["data"]], ["small"])
+        self.assertEqual(listed["first_id"], "small")
+        self.assertEqual(self.server.get("/v1/models/small")["object"], "model")
+        self.assertEqual(self.server.get("/v1/models/large", 404)["error"]["code"], "model_not_found")
+
+    def test_chat(self):
+        answer = self.server.post("/v1/chat/completions", {"model": "any", "messages": HELLO})
+        message = answer["choices"][0]["message"]
+        self.assertEqual(message["content"], "Yes, indeed.")
+        self.assertEqual(message["reasoning_content"], "Weigh it.")
+        self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(answer["model"], "small")
+        usage = answer["usage"]
+        self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
+        self.assertTrue(0 < usage["completion_tokens_details"]["reasoning_tokens"] < usage["completion_tokens"])
+        again = self.server.post("/v1/chat/completions", {"messages": HELLO})
+        self.assertGreater(again["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+
+    def test_chat_streamed(self):
+        for include in (False, True):
+            events = self.server.events("/v1/chat/completions", {"messages": HELLO, **({"stream_options": {"include_usage": True}} if include else {})})
+            self.assertEqual(events.pop(), "[DONE]")
+            usage = events.pop() if include else None
+            if include:
+                self.assertEqual(usage["choices"], [])
+                self.assertGreater(usage["usage"]["prompt_tokens"], 0)
+            self.assertTrue(all(("usage" in e) == include for e in events))
+            deltas = [e["choices"][0]["delta"] for e in events]
+            self.assertEqual(deltas[0]["role"], "assistant")
+            self.assertEqual("".join(d.get("content") or "" for d in deltas), "Yes, indeed.")
+            self.assertEqual("".join(d.get("reasoning_content") or "" for d in deltas), "Weigh it.")
+            self.assertEqual([e["choices"][0]["finish_reason"] for e in events if e["choices"][0]["finish_reason"]], ["stop"])
+
+    def test_thinking_off(self):
+        answer = self.server.post("/v1/chat/completions", {"messages": HELLO, "enable_thinking": False})
+        self.assertNotIn("reasoning_content", answer["choices"][0]["message"])
+        self.assertEqual(answer["choices"][0]["message"]["content"], "Yes, indeed.")
+
+    def test_stop_strings(self):
+        body = {"messages": HELLO, "stop": [", in"]}  # across the border of two tokens
+        self.assertEqual(self.server.post("/v1/chat/completions", body)["choices"][0]["message"]["content"], "Yes")
+        events = self.server.events("/v1/chat/completions", body)
+        self.assertEqual("".join(e["choices"][0]["delta"].get("content") or "" for e in events[:-1]), "Yes")
+        # What only looks like the beginning of one comes out.
+        body["stop"] = ["indeed!"]
+        self.assertEqual(self.server.post("/v1/chat/completions", body)["choices"][0]["message"]["content"], "Yes, indeed.")
+
+    def test_several_answers(self):
+        answer = self.server.post("/v1/chat/completions", {"messages": HELLO, "n": 3})
+        self.assertEqual([c["index"] for c in answer["choices"]], [0, 1, 2])
+        self.assertEqual({c["message"]["content"] for c in answer["choices"]}, {"Yes, indeed."})
+        events = self.server.events("/v1/chat/completions", {"messages": HELLO, "n": 2})
+        for i in (0, 1):
+            mine = [e["choices"][0] for e in events[:-1] if e["choices"][0]["index"] == i]
+            self.assertEqual("".join(c["delta"].get("content") or "" for c in mine), "Yes, indeed.")
+
+    def test_max_tokens(self):
+        for field in ("max_tokens", "max_completion_tokens"):
+            answer = self.server.post("/v1/chat/completions", {"messages": HELLO, field: 2})
+            self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+            self.assertEqual(answer["usage"]["completion_tokens"], 2)
+
+    def test_logprobs(self):
+        answer = self.server.post("/v1/chat/completions", {"messages": HELLO, "logprobs": True, "top_logprobs": 2})
+        entries = answer["choices"][0]["logprobs"]["content"]
+        self.assertIn("Weigh it.", "".join(e["token"] for e in entries))
+        for entry in entries:
+            self.assertEqual(bytes(entry["bytes"]).decode(), entry["token"])
+            self.assertEqual(len(entry["top_logprobs"]), 2)
+            self.assertGreaterEqual(entry["top_logprobs"][0]["logprob"], entry["top_logprobs"][1]["logprob"])
+        events = self.server.events("/v1/chat/completions", {"messages": HELLO, "logprobs": True, "top_logprobs": 2})
+        streamed = [e for c in events[:-1] for e in ((c["choices"][0]["logprobs"] or {}).get("content") or [])]
+        self.assertEqual(streamed, entries)
+
+    def test_messages(self):
+        body = {"model": "x", "max_tokens": 99, "messages": HELLO}
+        answer = self.server.post("/v1/messages", body)
+        self.assertEqual([b["type"] for b in answer["content"]], ["thinking", "text"])
+        self.assertEqual(answer["content"][1]["text"], "Yes, indeed.")
+        self.assertEqual(answer["stop_reason"], "end_turn")
+        events = self.server.events("/v1/messages", body)
+        self.assertEqual((events[0]["type"], events[-1]["type"]), ("message_start", "message_stop"))
+        self.assertEqual("".join(e["delta"].get("text", "") for e in events if e["type"] == "content_block_delta"), "Yes, indeed.")
+        counted = self.server.post("/v1/messages/count_tokens", {"model": "x", "messages": HELLO})["input_tokens"]
+        usage = answer["usage"]
+        self.assertEqual(counted, usage["input_tokens"] + usage["cache_read_input_tokens"])
+        error = self.server.post("/v1/messages", {"model": "x", "messages": HELLO}, 400)
+        self.assertEqual((error["type"], error["error"]["type"]), ("error", "invalid_request_error"))
+        self.assertIn("max_tokens", error["error"]["message"])
+
+    def test_responses(self):
+        answer = self.server.post("/v1/responses", {"input": "hello"})
+        self.assertEqual([o["type"] for o in answer["output"]], ["reasoning", "message"])
+        self.assertEqual(answer["output"][1]["content"][0]["text"], "Yes, indeed.")
+        events = self.server.events("/v1/responses", {"input": "hello"})
+        self.assertEqual(events[-1]["type"], "response.completed")
+        self.assertEqual([o["type"] for o in events[-1]["response"]["output"]], ["reasoning", "message"])
+
+    def test_refused_by_name(self):
+        chat = "/v1/chat/completions"
+        self.refused(chat, {"messages": []}, "messages")
+        self.refused(chat, {"messages": HELLO, "unheard_of": 1}, "unheard_of")
+        self.refused(chat, {"messages": HELLO, "reasoning_effort": "low"}, "reasoning_effort")
+        self.refused(chat, {"messages": HELLO, "tools": [TOOL]}, "tools")
+        self.refused(chat, {"messages": HELLO, "logit_bias": {"99999": 1}}, "logit_bias")
+        self.refused(chat, {"messages": HELLO, "chat_template_kwargs": {"messages": []}}, "chat_template_kwargs")
+        self.refused("/v1/completions", {"prompt": [999999]}, "prompt")
+        self.refused("/v1/completions", {"prompt": "a", "suffix": "b"}, "suffix")
+        self.refused("/detokenize", {"tokens": [999999]}, "tokens")
+
+    def test_bodies_that_are_no_requests(self):
+        for body in (b"", b"{", b"[]", b'{"messages": "\xc3\x28"}', b"\xff", b'{"a":' * 100000, b"null"):
+            status, _, text = self.server.ask("POST", "/v1/chat/completions", body)
+            self.assertEqual(status, 400, body[:20])
+            self.assertTrue(json.loads(text)["error"]["message"])
+        self.assertEqual(self.server.get("/health")["status"], "ok")
+
+    def test_paths(self):
+        for path in ("/v1/nothing", "/../etc/passwd", "/%2e%2e/etc/passwd", "//", "/v1/models/%2e%2e"):
+            self.server.get(path, 404)
+        status, _, _ = self.server.ask("GET", "/v1/chat/completions")
+        self.assertEqual(status, 405)
+
+    def test_tokens_and_back(self):
+        tokens = self.server.post("/tokenize", {"content": "Let me see. é"})["tokens"]
+        self.assertEqual(self.server.post("/detokenize", {"tokens": tokens})["content"], "Let me see. é")
+        pieces = self.server.post("/tokenize", {"content": "é<|im_end|>", "with_pieces": True})["tokens"]
+        self.assertEqual(pieces[-1]["piece"], "<|im_end|>")
+        plain = self.server.post("/tokenize", {"content": "<|im_end|>", "parse_special": False})["tokens"]
+        self.assertGreater(len(plain), 1)
+        prompt = self.server.post("/apply-template", {"messages": HELLO})["prompt"]
+        self.assertEqual(prompt, "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n")
+
+    def test_figures(self):
+        self.server.post("/v1/chat/completions", {"messages": HELLO})
+        status, headers, text = self.server.ask("GET", "/metrics")
+        self.assertEqual(status, 200)
+        self.assertTrue(headers["Content-Type"].startswith("text/plain; version=0.0.4"))
+        found = {line.split("{")[0]: float(line.split()[-1]) for line in text.splitlines() if not line.startswith("#")}
+        self.assertGreater(found["quern_generated_tokens_total"], 0)
+        self.assertIn('quern_requests_total{model="small"}', text)
+        stats = self.server.get("/v1/stats")["models"][0]
+        self.assertEqual((stats["id"], stats["state"]), ("small", "loaded"))
+        self.assertGreater(stats["prompt_tokens_total"], 0)
+
+    def test_a_browser_of_another_page_is_refused(self):
+        ask = {"messages": HELLO}
+        self.server.post("/v1/chat/completions", ask, 403, Origin="http://evil.example")
+        self.server.post("/v1/chat/completions", ask, 403, Host="evil.example")
+        self.server.post("/v1/chat/completions", ask, 200, Origin=f"http://localhost:{self.server.port}", Host=f"localhost:{self.server.port}")
+        _, headers, _ = self.server.ask("GET", "/v1/models")
+        self.assertFalse([h for h in headers if h.lower().startswith("access-control")])
+
+    def test_a_body_that_is_too_long_is_refused_at_once(self):
+        raw = socket.create_connection(("127.0.0.1", self.server.port), timeout=10)
+        begin = time.monotonic()
+        raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (30 << 20) + b'{"prompt": "' + b"a" * 10000)
+        self.assertIn(b" 413 ", raw.recv(4096))
+        self.assertLess(time.monotonic() - begin, 0.1)
+        raw.close()
+        # Without a length it is cut off once it is too long.
+        connection = self.server.connect()
+        with self.assertRaises(OSError):
+            connection.request("POST", "/v1/completions", iter([b"a" * 65536] * 400), {"Transfer-Encoding": "chunked"}, encode_chunked=True)
+            self.assertNotEqual(connection.getresponse().status, 200)
+            raise ConnectionError("answered")
+        connection.close()
+
+    def test_a_prompt_that_is_too_long(self):
+        error = self.refused("/v1/chat/completions", {"messages": [{"role": "user", "content": "a b " * 20000}]}, None)
+        self.assertEqual(error["code"], "context_length_exceeded")
+        self.assertGreater(error["n_prompt_tokens"], error["n_ctx"])
+        begin = time.monotonic()
+        self.refused("/v1/completions", {"prompt": "a" * (7 << 20)}, None)
+        self.assertLess(time.monotonic() - begin, 2)
+
+
+class Calling(ServerTest):
+    ARGS = ("-m", scripted("harmony-tools"))
+
+    def test_call(self):
+        answer = self.server.post("/v1/chat/completions", {"messages": HELLO, "tools": [TOOL]})
+        self.assertEqual(answer["choices"][0]["finish_reason"], "tool_calls")
+        call = answer["choices"][0]["message"]["tool_calls"][0]
+        self.assertEqual(json.loads(call["function"]["arguments"]), {"city": "Zürich"})
+        self.assertRegex(call["id"], "^[a-z0-9]{9}$")
+        events = self.server.events("/v1/chat/completions", {"messages": HELLO, "tools": [TOOL]})
+        parts = [c for e in events[:-1] for c in e["choices"][0]["delta"].get("tool_calls", [])]
+        self.assertEqual(parts[0]["id"], call["id"])
+        self.assertEqual("".join(p["function"]["arguments"] for p in parts), call["function"]["arguments"])
+        # And its result goes back, under whatever id the client gave the call.
+        turn = {"role": "assistant", "content": None, "tool_calls": [{**call, "id": "toolu_abc"}]}
+        result = {"role": "tool", "tool_call_id": "toolu_abc", "content": "3 degrees"}
+        self.server.post("/v1/chat/completions", {"messages": [*HELLO, turn, result], "tools": [TOOL]})
+
+    def test_call_of_messages(self):
+        body = {"model": "x", "max_tokens": 99, "messages": HELLO, "tools": [{"name": "get_weather", "input_schema": {"type": "object"}}]}
+        answer = self.server.post("/v1/messages", body)
+        self.assertEqual(answer["stop_reason"], "tool_use")
+        self.assertEqual(answer["content"][-1]["input"], {"city": "Zürich"})
+        events = self.server.events("/v1/messages", body)
+        whole = "".join(e["delta"].get("partial_json", "") for e in events if e["type"] == "content_block_delta")
+        self.assertEqual(json.loads(whole), {"city": "Zürich"})
+
+    def test_a_call_that_nobody_offered_is_text(self):
+        message = self.server.post("/v1/chat/completions", {"messages": HELLO})["choices"][0]["message"]
+        self.assertNotIn("tool_calls", message)
+        self.assertIn("Zürich", message["content"])
+        self.assertIn("Zürich", self.server.post("/v1/chat/completions", {"messages": HELLO, "tools": [TOOL], "tool_choice": "none"})["choices"][0]["message"]["content"])
+
+    def test_effort(self):
+        self.server.post("/v1/chat/completions", {"messages": HELLO, "reasoning_effort": "high"})
+        self.assertIn("Reasoning: high", self.server.post("/apply-template", {"messages": HELLO, "reasoning_effort": "high"})["prompt"])
+
+
+class Texts(ServerTest):
+    ARGS = ("-m", tiny(), "-c", "256", "--ping", "0.1", "--parallel", "2")
+
+    def test_same_seed_same_text(self):
+        body = {"prompt": "abc", "max_tokens": 12, "temperature": 1.5, "seed": 7}
+        first, second = (self.server.post("/v1/completions", body)["choices"][0]["text"] for _ in range(2))
+        self.assertEqual(first, second)
+        self.assertNotEqual(first, self.server.post("/v1/completions", {**body, "seed": 8})["choices"][0]["text"])
+        streamed = self.server.events("/v1/completions", body)
+        self.assertEqual("".join(e["choices"][0]["text"] for e in streamed[:-1]), first)
+
+    def test_greedy(self):
+        texts = {self.server.post("/v1/completions", {"prompt": "abc", "max_tokens": 8, "temperature": t})["choices"][0]["text"] for t in (0, -1)}
+        self.assertEqual(len(texts), 1)
+
+    def test_echo_and_logprobs_of_the_prompt(self):
+        tokens = self.server.post("/tokenize", {"content": "abc def", "add_special": True})["tokens"]
+        answer = self.server.post("/v1/completions", {"prompt": "abc def", "max_tokens": 0, "echo": True, "logprobs": 1})
+        choice = answer["choices"][0]
+        self.assertEqual(choice["text"], "abc def")
+        self.assertEqual(len(choice["logprobs"]["tokens"]), len(tokens))
+        self.assertIsNone(choice["logprobs"]["token_logprobs"][0])
+        self.assertTrue(all(p <= 0 for p in choice["logprobs"]["token_logprobs"][1:]))
+        by_ids = self.server.post("/v1/completions", {"prompt": tokens, "max_tokens": 0, "echo": True, "logprobs": 1})["choices"][0]
+        self.assertEqual(by_ids["logprobs"], choice["logprobs"])
+        more = self.server.post("/v1/completions", {"prompt": "abc def", "max_tokens": 2, "echo": True, "logprobs": 1, "ignore_eos": True})["choices"][0]
+        self.assertEqual(len(more["logprobs"]["tokens"]), len(tokens) + 2)
+
+    def test_several_prompts(self):
+        answer = self.server.post("/v1/completions", {"prompt": ["abc", "xyz"], "n": 2, "max_tokens": 3, "temperature": 0})
+        texts = [c["text"] for c in answer["choices"]]
+        self.assertEqual((texts[0], texts[2]), (texts[1], texts[3]))
+        self.assertEqual(texts[0], self.server.post("/v1/completions", {"prompt": "abc", "max_tokens": 3, "temperature": 0})["choices"][0]["text"])
+
+    def test_bias_and_penalties_change_what_is_said(self):
+        body = {"prompt": "abc", "max_tokens": 6, "temperature": 0, "ignore_eos": True, "logprobs": 0}
+        plain = self.server.post("/v1/completions", body)["choices"][0]
+        token = self.server.post("/tokenize", {"content": "q"})["tokens"][-1]
+        biased = self.server.post("/v1/completions", {**body, "logit_bias": {str(token): 100}})["choices"][0]
+        self.assertEqual(set(biased["logprobs"]["tokens"]), {self.server.post("/detokenize", {"tokens": [token]})["content"]})
+        self.assertNotEqual(biased["text"], plain["text"])
+        spread = self.server.post("/v1/completions", {**body, "logit_bias": {str(token): 100}, "presence_penalty": 100})["choices"][0]
+        self.assertNotEqual(spread["text"], biased["text"])
+
+    def test_no_chat_without_a_template(self):
+        self.refused("/v1/chat/completions", {"messages": HELLO}, "messages")
+
+    def test_a_full_context_ends_the_answer(self):
+        answer = self.server.post("/v1/completions", {"prompt": "abc", "max_tokens": 100000, "ignore_eos": True})
+        self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+
+    def test_a_hang_up_ends_the_answer(self):
+        for stream in (True, False):
+            before = self.server.get("/v1/stats")["models"][0].get("requests_cancelled_total", 0)
+            raw = socket.create_connection(("127.0.0.1", self.server.port), timeout=10)
+            # Many answers, so that the last has not begun when the client goes.
+            body = json.dumps({"prompt": ["abc"] * 16, "max_tokens": 250, "ignore_eos": True, "stream": stream}).encode()
+            raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            if stream:
+                self.assertIn(b"200 OK", raw.recv(64))
+            else:
+                time.sleep(0.05)
+            raw.close()
+            busy = ("requests_queued", "requests_prompt", "requests_generating")
+            self.assertTrue(wait_until(lambda: not any(self.server.get("/v1/stats")["models"][0][b] for b in busy)))
+            self.assertGreater(self.server.get("/v1/stats")["models"][0]["requests_cancelled_total"], before)
+
+    def test_headers_come_at_once_and_pings_follow(self):
+        raw = socket.create_connection(("127.0.0.1", self.server.port), timeout=10)
+        body = json.dumps({"prompt": ["abc"] * 16, "max_tokens": 250, "ignore_eos": True, "stream": True}).encode()
+        raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        begin = time.monotonic()
+        first = raw.recv(4096)
+        self.assertLess(time.monotonic() - begin, 1)
+        self.assertIn(b"text/event-stream", first)
+        raw.close()
+
+
+class Keys(ServerTest):
+    ARGS = ("-m", tiny(), "--api-key", "secret", "--cors-origin", "https://app.example")
+
+    def test_keys(self):
+        self.assertEqual(self.server.ask("GET", "/v1/models")[0], 401)
+        self.assertEqual(self.server.ask("GET", "/v1/models", headers={"Authorization": "Bearer wrong"})[0], 401)
+        self.assertEqual(self.server.ask("GET", "/v1/models", headers={"Authorization": "Bearer secret"})[0], 200)
+        self.assertEqual(self.server.ask("GET", "/v1/models", headers={"x-api-key": "secret"})[0], 200)
+        self.assertEqual(self.server.ask("GET", "/health")[0], 200)
+
+    def test_a_configured_origin_may_ask(self):
+        status, headers, _ = self.server.ask("OPTIONS", "/v1/models", headers={"Origin": "https://app.example"})
+        self.assertEqual(status, 204)
+        self.assertEqual(headers["Access-Control-Allow-Origin"], "https://app.example")
+        self.assertEqual(self.server.ask("OPTIONS", "/v1/models", headers={"Origin": "https://other.example"})[0], 403)
+
+
+class Ends(unittest.TestCase):
+    def start(self, *args):
+        server = Server("-m", tiny(), *args)
+        self.addCleanup(server.stop, signal.SIGKILL)
+        return server
+
+    def stream(self, server):
+        raw = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+        body = json.dumps({"prompt": "abc", "max_tokens": 1500, "ignore_eos": True, "stream": True}).encode()
+        raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        self.assertIn(b"200 OK", raw.recv(64))
+        return raw
+
+    def rest(self, raw):
+        data = b""
+        while more := raw.recv(65536):
+            data += more
+        raw.close()
+        return data
+
+    def test_sigterm_lets_answers_end(self):
+        server = self.start()
+        raw = self.stream(server)
+        server.process.send_signal(signal.SIGTERM)
+        self.assertIn(b"data: [DONE]", self.rest(raw))
+        self.assertEqual(server.process.wait(20), 0)
+
+    def test_a_deadline_ends_them_with_an_error(self):
+        server = self.start("--drain", "0")
+        raw = self.stream(server)
+        server.process.send_signal(signal.SIGTERM)
+        rest = self.rest(raw)
+        self.assertTrue(b'"error"' in rest or b"[DONE]" in rest, rest[-300:])
+        self.assertEqual(server.process.wait(20), 0)
+
+    def test_idle_connections_do_not_hold_it(self):
+        server = self.start()
+        raw = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        self.assertEqual(server.stop(), 0)
+        raw.close()
+
+
+class Starts(unittest.TestCase):
+    def error(self, *args, code):
+        done = subprocess.run([QUERN, "serve", *args], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def test_other_hosts_need_a_key(self):
+        self.assertIn("--api-key", self.error("-m", tiny(), "--host", "0.0.0.0", code=2))
+
+    def test_bad_arguments(self):
+        self.assertIn("missing.gguf", self.error("-m", "missing.gguf", code=1))
+        self.assertIn("--tls-key", self.error("-m", tiny(), "--tls-cert", "x", code=2))
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = str(taken.getsockname()[1])
+            self.assertIn(port, self.error("-m", tiny(), "--port", port, code=1))
+
+
+if __name__ == "__main__":
+    unittest.main()
