@@ -2,8 +2,10 @@
 // another model needs the memory.
 #pragma once
 
-#include <map>
-#include <mutex>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/engine.h"
 #include "serve/scheduler.h"
@@ -18,16 +20,19 @@ struct ModelEntry {
 };
 
 struct PoolOptions {
-  uint64_t memory_bytes = 0;  // for files of loaded models and their keys and values; 0: no bound
-  Seconds idle{0};            // a model without requests for so long is unloaded; 0: never
-  Seconds drain{30};          // how long a model that is to go may finish what it runs
+  // For the files of loaded models and the budgets of their keys and values; 0: no bound. A single model is loaded
+  // whatever it takes.
+  uint64_t memory_bytes = 0;
+  Seconds idle{0};    // a model without a lease for so long is unloaded; 0: never
+  Seconds drain{30};  // how long a model that goes may finish what it still runs
 };
 
 struct ModelStatus {
   std::string id, path;
-  enum class State : uint8_t { unloaded, loading, loaded, failed } state = State::unloaded;
+  // changing: being loaded or unloaded
+  enum class State : uint8_t { unloaded, changing, loaded, failed } state = State::unloaded;
   std::string error;   // of the last attempt to load, where it failed
-  uint64_t bytes = 0;  // file, and the budget of keys and values where it is loaded
+  uint64_t bytes = 0;  // of the file, and of the budget of keys and values where it is loaded
   int n_leases = 0;
   double idle_seconds = 0;  // loaded, and without a lease for so long
 };

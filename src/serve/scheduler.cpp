@@ -9,6 +9,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <unordered_map>
 
 #include "base/log.h"
 #include "engine/engine.h"
@@ -18,6 +19,8 @@
 
 namespace quern::serve {
 namespace {
+
+constexpr size_t kMostClients = 4096;  // whose last turn is remembered
 
 Result<void> check_options(const SchedulerOptions& o) {
   const auto refuse = [](std::string message) { return Error{Status::invalid_argument, std::move(message)}; };
@@ -98,7 +101,9 @@ class Scheduler::Impl {
   std::deque<Job> queue_;
   bool draining_ = false;
   std::atomic<bool> stopping_{false};
-  Batch batch_;  // the engine thread's
+  Batch batch_;                                          // the engine thread's, like the next two
+  std::unordered_map<std::string, uint64_t> last_turn_;  // [client] when a request of it was last admitted
+  uint64_t n_turns_ = 0;
   std::mutex join_mutex_;
   std::thread thread_;
 };
@@ -160,14 +165,19 @@ void Scheduler::Impl::end(const std::vector<Job>& jobs, FinishReason reason) {
   }
 }
 
-// Of the client with the fewest running requests, the oldest. The queue is not empty.
+// Of the client with the fewest running requests; of several the one whose turn is the longest ago; of it the oldest.
+// The queue is not empty.
 size_t Scheduler::Impl::next_in_queue() const {
+  const auto rank = [&](const Job& job) {
+    const auto turn = last_turn_.find(job.request.client);
+    return std::pair(batch_.n_of_client(job.request.client), turn == last_turn_.end() ? 0 : turn->second);
+  };
   size_t best = 0;
-  int fewest = INT32_MAX;
-  for (size_t i = 0; i < queue_.size() && fewest > 0; ++i) {
-    const int n = batch_.n_of_client(queue_[i].request.client);
-    if (n >= fewest) continue;
-    fewest = n;
+  auto best_rank = rank(queue_[0]);
+  for (size_t i = 1; i < queue_.size(); ++i) {
+    const auto mine = rank(queue_[i]);
+    if (mine >= best_rank) continue;
+    best_rank = mine;
     best = i;
   }
   return best;
@@ -185,6 +195,8 @@ void Scheduler::Impl::admit() {
         if (batch_.has_room_for(queue_[i].request)) {
           job.emplace(std::move(queue_[i]));
           queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
+          if (last_turn_.size() >= kMostClients) last_turn_.clear();
+          last_turn_[job->request.client] = ++n_turns_;
           counters_.n_prompt.add();  // it is never in neither place
         }
       }

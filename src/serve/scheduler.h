@@ -4,7 +4,7 @@
 // for keys and values last; one step of all rows that generate; then prompt tokens, a slice of bounded time, so that
 // running streams go on while long prompts come in. Among prompts the one with the fewest tokens left goes first, but
 // none is passed over more than kMaxPassed times. Among waiting requests, those of the client with the fewest running
-// ones go first, then the oldest.
+// ones go first, then of the client whose last turn is the longest ago, then the oldest.
 //
 // Prefix cache: a request's timeline stays after it has ended. A new request takes the longest beginning that it shares
 // with any of them, running ones too: pages of keys and values are shared, not copied. The least recently used are
