@@ -19,15 +19,33 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   api::EmbeddingRequest embedding;
   if (!problem) {
     switch (data[0] % 9) {
-      case 0: problem = api::parse_chat(body, defaults, &request); break;
-      case 1: problem = api::parse_completion(body, defaults, &request); break;
-      case 2: problem = api::parse_messages(body, defaults, false, &request); break;
-      case 3: problem = api::parse_messages(body, defaults, true, &request); break;
-      case 4: problem = api::parse_responses(body, defaults, &request); break;
-      case 5: problem = api::parse_apply_template(body, defaults, &request); break;
-      case 6: problem = api::parse_tokenize(body, &tokenize); break;
-      case 7: problem = api::parse_detokenize(body, &detokenize); break;
-      default: problem = api::parse_embeddings(body, &embedding); break;
+      case 0:
+        problem = api::parse_chat(body, defaults, &request);
+        break;
+      case 1:
+        problem = api::parse_completion(body, defaults, &request);
+        break;
+      case 2:
+        problem = api::parse_messages(body, defaults, false, &request);
+        break;
+      case 3:
+        problem = api::parse_messages(body, defaults, true, &request);
+        break;
+      case 4:
+        problem = api::parse_responses(body, defaults, &request);
+        break;
+      case 5:
+        problem = api::parse_apply_template(body, defaults, &request);
+        break;
+      case 6:
+        problem = api::parse_tokenize(body, &tokenize);
+        break;
+      case 7:
+        problem = api::parse_detokenize(body, &detokenize);
+        break;
+      default:
+        problem = api::parse_embeddings(body, &embedding);
+        break;
     }
   }
   if (problem && (problem->message.empty() || problem->status < 400)) std::abort();

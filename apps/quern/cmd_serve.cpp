@@ -1,5 +1,5 @@
-// serve: models over HTTP, until a signal ends it. What is answered is api/service.h's; here are options, signals and the
-// order of starting and stopping.
+// serve: models over HTTP, until a signal ends it. What is answered is api/service.h's; here are options, signals and
+// the order of starting and stopping.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -142,7 +142,8 @@ api::ServiceOptions service_options(const Options& options) {
 }
 
 // Answers go on until the deadline; a second signal ends them at once.
-void drain(const Context& context, StopSignals& signals, api::Service& service, api::HttpServer& http, serve::ModelPool& pool) {
+void drain(const Context& context, StopSignals& signals, api::Service& service, api::HttpServer& http,
+           serve::ModelPool& pool) {
   service.drain();
   http.stop_listening();
   pool.drain();
@@ -176,7 +177,8 @@ int serve_until_stopped(Context& context, std::shared_ptr<serve::ModelPool> pool
 int run_serve(Context& context) {
   const Options& options = context.options;
   if (!api::is_loopback(options.text("host")) && not_empty(options.texts("api-key")).empty()) {
-    return context.wrong_use("--host " + options.text("host") + " can be reached by others: give --api-key KEY (or QUERN_API_KEY)");
+    return context.wrong_use("--host " + options.text("host") +
+                             " can be reached by others: give --api-key KEY (or QUERN_API_KEY)");
   }
   if (options.text("tls-cert").empty() != options.text("tls-key").empty())
     return context.wrong_use("--tls-cert and --tls-key go together");

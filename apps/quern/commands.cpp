@@ -30,7 +30,8 @@ constexpr Command kCommands[] = {
     {"serve", "", "answer over HTTP",
      "Speaks what OpenAI's and Anthropic's clients speak: /v1/chat/completions, /v1/completions, /v1/messages, "
      "/v1/responses,\n"
-     "/v1/models and others (docs/SERVER.md). Listens on this machine only, unless --host says otherwise. SIGTERM lets\n"
+     "/v1/models and others (docs/SERVER.md). Listens on this machine only, unless --host says otherwise. SIGTERM "
+     "lets\n"
      "answers end.\n\n"
      "  quern serve -m model.gguf\n"
      "  quern serve -m small=a.gguf -m large=b.gguf --idle-unload 600 --port 9000\n"

@@ -33,7 +33,8 @@ std::optional<Problem> check_host(const HttpRequest& request, const AccessOption
 
 bool same_origin(const HttpRequest& request, std::string_view origin) {
   const size_t at = origin.find("://");
-  return at != std::string_view::npos && small_letters(origin.substr(at + 3)) == small_letters(request.header("host").value_or(""));
+  return at != std::string_view::npos &&
+         small_letters(origin.substr(at + 3)) == small_letters(request.header("host").value_or(""));
 }
 
 std::optional<Problem> check_length(const HttpRequest& request, const AccessOptions& options) {
@@ -46,7 +47,8 @@ std::optional<Problem> check_length(const HttpRequest& request, const AccessOpti
     length = UINT64_MAX;
   }
   if (length <= options.max_body) return std::nullopt;
-  return Problem{.status = 413, .message = "the body has more than " + std::to_string(options.max_body) + " bytes (--max-body)"};
+  return Problem{.status = 413,
+                 .message = "the body has more than " + std::to_string(options.max_body) + " bytes (--max-body)"};
 }
 
 }  // namespace
@@ -66,7 +68,8 @@ bool is_loopback(std::string_view host) {
   if (host.ends_with(".localhost")) return true;  // reserved for this machine (RFC 6761)
   // 127.0.0.0/8, as four numbers and nothing else: "127.evil.example" is a name.
   if (!host.starts_with("127.")) return false;
-  return host.find_first_not_of("0123456789.") == std::string_view::npos && std::count(host.begin(), host.end(), '.') == 3;
+  return host.find_first_not_of("0123456789.") == std::string_view::npos &&
+         std::count(host.begin(), host.end(), '.') == 3;
 }
 
 std::string host_name(std::string_view host) {
@@ -78,7 +81,8 @@ std::optional<Problem> check_access(const HttpRequest& request, const AccessOpti
   if (auto problem = check_host(request, options)) return problem;
   const auto origin = request.header("origin");
   if (origin && !same_origin(request, *origin) && !listed(options.origins, small_letters(*origin)))
-    return Problem{.status = 403, .message = "pages of \"" + origin->substr(0, 200) + "\" may not ask this server (--cors-origin)"};
+    return Problem{.status = 403,
+                   .message = "pages of \"" + origin->substr(0, 200) + "\" may not ask this server (--cors-origin)"};
   if (auto problem = check_length(request, options)) return problem;
   const bool preflight = request.method == "OPTIONS";
   if (options.keys.empty() || open || preflight) return std::nullopt;
@@ -87,11 +91,13 @@ std::optional<Problem> check_access(const HttpRequest& request, const AccessOpti
   for (const std::string& key : options.keys) known |= equal_in_constant_time(given, key);
   if (known) return std::nullopt;
   return Problem{.status = 401,
-                 .message = given.empty() ? "an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY" : "the API key is not known",
+                 .message = given.empty() ? "an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY"
+                                          : "the API key is not known",
                  .code = "invalid_api_key"};
 }
 
-std::vector<std::pair<std::string, std::string>> cors_headers(const HttpRequest& request, const AccessOptions& options) {
+std::vector<std::pair<std::string, std::string>> cors_headers(const HttpRequest& request,
+                                                              const AccessOptions& options) {
   const auto origin = request.header("origin");
   if (!origin || options.origins.empty()) return {};
   std::vector<std::pair<std::string, std::string>> out{{"Vary", "Origin"}};
@@ -99,7 +105,8 @@ std::vector<std::pair<std::string, std::string>> cors_headers(const HttpRequest&
   out.emplace_back("Access-Control-Allow-Origin", *origin);
   if (request.method == "OPTIONS") {
     out.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-    out.emplace_back("Access-Control-Allow-Headers", "authorization, content-type, x-api-key, anthropic-version, anthropic-beta");
+    out.emplace_back("Access-Control-Allow-Headers",
+                     "authorization, content-type, x-api-key, anthropic-version, anthropic-beta");
     out.emplace_back("Access-Control-Max-Age", "600");
   }
   return out;

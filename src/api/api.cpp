@@ -15,14 +15,21 @@ const char* openai_type(int status) {
 
 const char* anthropic_type(int status) {
   switch (status) {
-    case 401: return "authentication_error";
-    case 403: return "permission_error";
-    case 404: return "not_found_error";
-    case 413: return "request_too_large";
-    case 429: return "rate_limit_error";
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
     case 503:
-    case 529: return "overloaded_error";
-    default: return status >= 500 ? "api_error" : "invalid_request_error";
+    case 529:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
   }
 }
 
@@ -72,12 +79,19 @@ Json error_json(const Problem& problem, Dialect dialect) {
 Problem problem_of(const Error& error) {
   Problem problem{.message = error.message};
   switch (error.status) {
-    case Status::out_of_memory: problem.status = 503; break;
+    case Status::out_of_memory:
+      problem.status = 503;
+      break;
     case Status::io_error:
     case Status::invalid_file:
-    case Status::ok: problem.status = 500; break;
-    case Status::not_found: problem.status = 404; break;
-    default: break;
+    case Status::ok:
+      problem.status = 500;
+      break;
+    case Status::not_found:
+      problem.status = 404;
+      break;
+    default:
+      break;
   }
   return problem;
 }

@@ -1,9 +1,10 @@
 // api: what clients speak. JSON of the OpenAI and Anthropic dialects in and out, and HTTP around it.
 //
-// Owns: requests as structs (request.h), their parsers, prompts made of them (prepare.h), replies taken apart for a client
+// Owns: requests as structs (request.h), their parsers, prompts made of them (prepare.h), replies taken apart for a
+// client
 //       (assembler.h), answers and event streams of each dialect (write_*.h), routes (service.h), HTTP (http.h).
-// Never: when a request runs and beside which others (serve), how text becomes tokens (token), options and signals (apps).
-// In -> out: bytes of a request -> Problem, or a Request -> ids for serve -> tokens -> JSON or events.
+// Never: when a request runs and beside which others (serve), how text becomes tokens (token), options and signals
+// (apps). In -> out: bytes of a request -> Problem, or a Request -> ids for serve -> tokens -> JSON or events.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,12 @@ enum class Dialect : uint8_t { openai, anthropic };
 
 // Why a request is not answered.
 struct Problem {
-  int status = 400;         // of HTTP
+  int status = 400;  // of HTTP
   std::string message = {};
-  std::string field = {};   // the field of the body that it is about: "messages[0].role"; may be empty
-  std::string code = {};    // "context_length_exceeded" ...; may be empty
-  int retry_after = 0;      // seconds; 0: say nothing
-  Json details = {};        // further members of the error object, or null
+  std::string field = {};  // the field of the body that it is about: "messages[0].role"; may be empty
+  std::string code = {};   // "context_length_exceeded" ...; may be empty
+  int retry_after = 0;     // seconds; 0: say nothing
+  Json details = {};       // further members of the error object, or null
 };
 
 // The error body of a dialect.

@@ -16,7 +16,8 @@ void Usage::add(const Usage& other, bool same_prompt) {
 }
 
 Assembler::Assembler(const Request& request, const engine::Engine& engine, const token::Rendered* rendered)
-    : calls_(request.tools.is_array() && request.tool_choice != ToolChoice::none), parallel_(request.parallel_tool_calls) {
+    : calls_(request.tools.is_array() && request.tool_choice != ToolChoice::none),
+      parallel_(request.parallel_tool_calls) {
   if (rendered == nullptr) return;
   parser_ = token::make_reply_parser(engine.chat_template()->supports().reply, &engine.tokenizer());
   parser_->follow(*rendered);
@@ -48,8 +49,12 @@ void Assembler::keep(std::vector<token::ReplyDelta>& deltas) {
       delta.kind = Kind::content;
     }
     switch (delta.kind) {
-      case Kind::reasoning: choice_.reply.reasoning += delta.text; break;
-      case Kind::content: choice_.reply.content += delta.text; break;
+      case Kind::reasoning:
+        choice_.reply.reasoning += delta.text;
+        break;
+      case Kind::content:
+        choice_.reply.content += delta.text;
+        break;
       case Kind::call:
         if (!parallel_ && !choice_.reply.calls.empty()) {
           enough_ = true;
@@ -77,14 +82,20 @@ void Assembler::end(const serve::Finish& finish) {
   choice_.usage.completion = finish.n_generated;
   const bool calls = !choice_.reply.calls.empty();
   switch (finish.reason) {
-    case serve::FinishReason::eog: choice_.ending.kind = calls ? EndKind::calls : EndKind::stop; break;
+    case serve::FinishReason::eog:
+      choice_.ending.kind = calls ? EndKind::calls : EndKind::stop;
+      break;
     case serve::FinishReason::stop:
       choice_.ending.kind = calls ? EndKind::calls : EndKind::stop;
       choice_.ending.matched_stop = finish.matched_stop;
       break;
     case serve::FinishReason::max_tokens:
-    case serve::FinishReason::context_full: choice_.ending.kind = EndKind::length; break;
-    case serve::FinishReason::cancelled: choice_.ending.kind = enough_ ? EndKind::calls : EndKind::cancelled; break;
+    case serve::FinishReason::context_full:
+      choice_.ending.kind = EndKind::length;
+      break;
+    case serve::FinishReason::cancelled:
+      choice_.ending.kind = enough_ ? EndKind::calls : EndKind::cancelled;
+      break;
     case serve::FinishReason::shutdown:
       choice_.ending.kind = EndKind::failed;
       choice_.ending.problem = Problem{.status = 503, .message = "the server is stopping", .retry_after = 5};
@@ -124,8 +135,10 @@ Progress Assembler::take(const serve::Event& event) {
 Problem problem_of(const serve::Refusal& refusal) {
   Problem problem{.message = refusal.message};
   switch (refusal.kind) {
-    case serve::Refusal::Kind::invalid: break;
-    case serve::Refusal::Kind::too_long: return context_problem(refusal.n_prompt, refusal.n_ctx);
+    case serve::Refusal::Kind::invalid:
+      break;
+    case serve::Refusal::Kind::too_long:
+      return context_problem(refusal.n_prompt, refusal.n_ctx);
     case serve::Refusal::Kind::busy:
       problem.status = 429;
       problem.code = "rate_limit_exceeded";

@@ -56,7 +56,7 @@ class Assembler {
   void keep(std::vector<token::ReplyDelta>& deltas);
   void end(const serve::Finish& finish);
 
-  bool calls_, parallel_;  // the request has tools; several calls are welcome
+  bool calls_, parallel_;                       // the request has tools; several calls are welcome
   std::unique_ptr<token::ReplyParser> parser_;  // null: plain text
   Choice choice_;
   bool ended_ = false, enough_ = false, in_reasoning_ = false;

@@ -145,8 +145,8 @@ int descriptor(MHD_Connection* connection) {
   return info == nullptr ? -1 : info->connect_fd;
 }
 
-// libmicrohttpd counts the time in which we compute as idleness of the client: 0 stops its clock, and a number starts it
-// anew.
+// libmicrohttpd counts the time in which we compute as idleness of the client: 0 stops its clock, and a number starts
+// it anew.
 void set_idle(MHD_Connection* connection, unsigned seconds) {
   MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
 }
@@ -300,8 +300,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options
   }
   items.push_back({MHD_OPTION_END, 0, nullptr});
   impl->daemon = MHD_start_daemon(
-      flags, 0, nullptr, nullptr, &answer, impl.get(), MHD_OPTION_LISTEN_SOCKET, fd,
-      MHD_OPTION_CONNECTION_LIMIT, static_cast<unsigned>(options.max_connections), MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+      flags, 0, nullptr, nullptr, &answer, impl.get(), MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+      static_cast<unsigned>(options.max_connections), MHD_OPTION_PER_IP_CONNECTION_LIMIT,
       static_cast<unsigned>(options.max_per_address), MHD_OPTION_CONNECTION_TIMEOUT,
       static_cast<unsigned>(options.idle.count()), MHD_OPTION_CONNECTION_MEMORY_LIMIT, options.max_header,
       MHD_OPTION_THREAD_STACK_SIZE, size_t{4} << 20, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
@@ -310,7 +310,9 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options
   if (impl->daemon == nullptr) {
     ::close(fd);
     return Error{Status::invalid_argument,
-                 options.tls_certificate.empty() ? "cannot start the HTTP server" : "cannot start the HTTP server: is the TLS certificate and its key good?"};
+                 options.tls_certificate.empty()
+                     ? "cannot start the HTTP server"
+                     : "cannot start the HTTP server: is the TLS certificate and its key good?"};
   }
   Impl* raw = impl.get();
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(impl)));

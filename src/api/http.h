@@ -24,16 +24,16 @@ struct HttpOptions {
   size_t max_body = size_t{8} << 20;
   size_t max_header = size_t{64} << 10;  // request line, names, values, and the memory of a connection around them
   int max_connections = 256, max_per_address = 0;  // 0: no bound of its own
-  std::chrono::seconds idle{60};      // nothing sent or read for so long ends a connection
-  std::chrono::seconds receive{30};   // header and body must be there by then
-  std::string tls_certificate, tls_key;  // PEM text; empty: no TLS
+  std::chrono::seconds idle{60};                   // nothing sent or read for so long ends a connection
+  std::chrono::seconds receive{30};                // header and body must be there by then
+  std::string tls_certificate, tls_key;            // PEM text; empty: no TLS
 };
 
 struct HttpRequest {
-  std::string method, path, query;  // the path as sent, without the query
+  std::string method, path, query;                  // the path as sent, without the query
   std::multimap<std::string, std::string> headers;  // names in small letters
   std::string body;
-  std::string peer;  // the client's address
+  std::string peer;                                                // the client's address
   std::optional<std::string> header(std::string_view name) const;  // name in small letters
   // Whether the client has closed its side.
   std::function<bool()> hung_up = [] { return false; };

@@ -88,7 +88,8 @@ void read_block(const Json& json, const std::string& where, ProblemSlot* problem
     block.without_effect({"citations"});
   } else if (type == "thinking" && assistant) {
     block.required("thinking");
-    if (block.text("thinking", &text)) turn->words.reasoning_content = turn->words.reasoning_content.value_or("") + text;
+    if (block.text("thinking", &text))
+      turn->words.reasoning_content = turn->words.reasoning_content.value_or("") + text;
     block.without_effect({"signature"});
   } else if (type == "redacted_thinking" && assistant) {
     block.without_effect({"data"});
@@ -145,7 +146,8 @@ void read_tools_of_anthropic(Fields& fields, const Defaults& defaults, ProblemSl
     Fields tool((*tools)[i], where, problem);
     tool.only("type", "custom", "only tools of the client are supported");
     add_tool(tool, "input_schema", out);
-    tool.without_effect({"cache_control", "strict", "eager_input_streaming", "input_examples", "defer_loading", "allowed_callers"});
+    tool.without_effect(
+        {"cache_control", "strict", "eager_input_streaming", "input_examples", "defer_loading", "allowed_callers"});
     tool.finish();
   }
 }
@@ -230,7 +232,8 @@ std::optional<Problem> parse_messages(const Json& body, const Defaults& defaults
   if (const Json* config = fields.object("output_config"); config != nullptr) {
     Fields inner(*config, "output_config", &problem);
     inner.without_effect({"effort"});
-    if (const Json* format = inner.object("format"); format != nullptr) read_format(*format, "output_config.format", true, &problem, out);
+    if (const Json* format = inner.object("format"); format != nullptr)
+      read_format(*format, "output_config.format", true, &problem, out);
     inner.finish();
   }
   fields.finish();

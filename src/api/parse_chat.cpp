@@ -197,7 +197,8 @@ std::optional<Problem> parse_chat(const Json& body, const Defaults& defaults, Re
   fields.unsupported("audio", "is not supported");
   fields.unsupported("prediction", "is not supported");
   fields.unsupported("web_search_options", "is not supported");
-  if (const Json* modalities = fields.array("modalities"); modalities != nullptr && *modalities != Json::array({"text"}))
+  if (const Json* modalities = fields.array("modalities");
+      modalities != nullptr && *modalities != Json::array({"text"}))
     fields.refuse("modalities", "only [\"text\"] is supported", "unsupported_parameter");
   fields.only("store", false, "nothing is stored");
   fields.only("cache_prompt", true, "prompts are always cached");

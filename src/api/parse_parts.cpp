@@ -18,7 +18,8 @@ void read_logit_bias(Fields& fields, Request* out) {
   if (bias == nullptr) return;
   for (const auto& item : bias->items()) {
     const std::string& key = item.key();
-    const bool digits = !key.empty() && key.size() <= 9 && std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool digits = !key.empty() && key.size() <= 9 &&
+                        std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!digits) return fields.refuse("logit_bias", "its names must be token ids");
     if (!item.value().is_number()) return fields.refuse("logit_bias", "its values must be numbers");
     const double value = item.value().get<double>();
@@ -74,7 +75,8 @@ void read_stop(Fields& fields, std::string_view field, const Defaults& defaults,
   for (const Json& text : list) {
     if (!text.is_string()) return fields.refuse(field, "must be a string or an array of strings");
     if (text.get_ref<const std::string&>().empty()) return fields.refuse(field, "has an empty string");
-    if (text.get_ref<const std::string&>().size() > 4096) return fields.refuse(field, "has a string of more than 4096 bytes");
+    if (text.get_ref<const std::string&>().size() > 4096)
+      return fields.refuse(field, "has a string of more than 4096 bytes");
     out->stop.push_back(text.get<std::string>());
   }
 }
@@ -102,7 +104,8 @@ void read_texts(Fields& fields, std::string_view field, size_t limit,
   ProblemSlot problem;
   if (value->front().is_number()) {
     TokenIds ids;
-    if (!read_ids(*value, fields.name_of(field), &problem, &ids)) return fields.refuse(field, "must hold token ids, whole numbers from 0");
+    if (!read_ids(*value, fields.name_of(field), &problem, &ids))
+      return fields.refuse(field, "must hold token ids, whole numbers from 0");
     return out->push_back(std::move(ids)), void();
   }
   if (value->size() > limit) return fields.refuse(field, "has more than " + std::to_string(limit) + " entries");
@@ -186,7 +189,9 @@ void settle_call_ids(ProblemSlot* problem, std::string_view field, Request* out)
     }
     if (message.role != "tool") continue;
     const auto at = ids.find(message.tool_call_id);
-    if (at == ids.end()) return refuse(i, "answers a call that no message before it makes: \"" + message.tool_call_id.substr(0, 100) + "\"");
+    if (at == ids.end())
+      return refuse(i,
+                    "answers a call that no message before it makes: \"" + message.tool_call_id.substr(0, 100) + "\"");
     message.tool_call_id = at->second;
   }
 }
@@ -210,7 +215,8 @@ void read_format(const Json& format, const std::string& where, bool flat, Proble
   const auto read = [&](Fields& inner) {
     inner.required("schema");
     if (const Json* schema = inner.any("schema"); schema != nullptr) {
-      if (!schema->is_object() && !schema->is_boolean()) return inner.refuse("schema", "must be an object, true or false");
+      if (!schema->is_object() && !schema->is_boolean())
+        return inner.refuse("schema", "must be an object, true or false");
       out->schema = *schema;
     }
     inner.without_effect({"name", "description", "strict"});  // a schema always holds

@@ -12,7 +12,8 @@ void read_message_item(Fields& item, ProblemSlot* problem, Request* out) {
   item.required("content");
   const Json* content = item.any("content");
   if (content == nullptr) return;
-  read_content(*content, item.name_of("content"), {"input_text", "output_text", "text", "refusal"}, problem, &message.content);
+  read_content(*content, item.name_of("content"), {"input_text", "output_text", "text", "refusal"}, problem,
+               &message.content);
   item.without_effect({"id", "status", "phase"});
   if (item.good()) out->messages.push_back(std::move(message));
 }
@@ -91,8 +92,9 @@ void join_turns(Request* out) {
   std::vector<token::Message> joined;
   for (token::Message& message : out->messages) {
     token::Message* last = joined.empty() ? nullptr : &joined.back();
-    const bool same = last != nullptr && last->role == "assistant" && message.role == "assistant" && last->tool_calls.is_null() &&
-                      last->content.is_null() && last->reasoning_content && !message.reasoning_content;
+    const bool same = last != nullptr && last->role == "assistant" && message.role == "assistant" &&
+                      last->tool_calls.is_null() && last->content.is_null() && last->reasoning_content &&
+                      !message.reasoning_content;
     if (!same) {
       joined.push_back(std::move(message));
       continue;
@@ -175,7 +177,8 @@ std::optional<Problem> parse_responses(const Json& body, const Defaults& default
   }
   if (const Json* text = fields.object("text"); text != nullptr) {
     Fields inner(*text, "text", &problem);
-    if (const Json* format = inner.object("format"); format != nullptr) read_format(*format, "text.format", true, &problem, out);
+    if (const Json* format = inner.object("format"); format != nullptr)
+      read_format(*format, "text.format", true, &problem, out);
     inner.without_effect({"verbosity"});
     inner.finish();
   }

@@ -67,7 +67,8 @@ std::optional<Problem> parse_detokenize(const Json& body, DetokenizeRequest* out
   Fields fields(body, "", &problem);
   fields.text("model", &out->model);
   fields.required("tokens");
-  if (const Json* tokens = fields.array("tokens"); tokens != nullptr) read_ids(*tokens, "tokens", &problem, &out->tokens);
+  if (const Json* tokens = fields.array("tokens"); tokens != nullptr)
+    read_ids(*tokens, "tokens", &problem, &out->tokens);
   fields.finish();
   return problem;
 }

@@ -28,13 +28,15 @@ size_t text_bytes(const Request& request) {
   return n;
 }
 
-// A text of so many bytes has at least one token per longest token's bytes; normalization makes three bytes one at most.
+// A text of so many bytes has at least one token per longest token's bytes; normalization makes three bytes one at
+// most.
 std::optional<Problem> check_size(const engine::Engine& engine, const Request& request) {
   const auto n_ctx = static_cast<size_t>(engine.n_ctx());
   const size_t bytes = text_bytes(request);
   if (bytes <= n_ctx) return std::nullopt;
   size_t longest = 1;
-  for (int32_t id = 0; id < engine.n_vocab(); ++id) longest = std::max(longest, engine.tokenizer().token_bytes(id).size());
+  for (int32_t id = 0; id < engine.n_vocab(); ++id)
+    longest = std::max(longest, engine.tokenizer().token_bytes(id).size());
   const size_t least = bytes / (3 * longest);
   if (least <= n_ctx) return std::nullopt;
   return context_problem(static_cast<int64_t>(least), static_cast<int64_t>(n_ctx));
@@ -65,7 +67,8 @@ std::optional<Problem> reasoning_of(const engine::Engine& engine, const Request&
 
 std::optional<Problem> prepare_chat(const engine::Engine& engine, const Request& request, Prepared* out) {
   const token::ChatTemplate* chat = engine.chat_template();
-  if (chat == nullptr) return refusal("messages", "the model has no chat template (" + engine.chat_template_error() + ")");
+  if (chat == nullptr)
+    return refusal("messages", "the model has no chat template (" + engine.chat_template_error() + ")");
   token::ChatOptions options;
   options.variables = Json::object();
   if (auto problem = reasoning_of(engine, request, &options.variables)) return problem;
@@ -185,7 +188,8 @@ std::optional<Problem> prepare(const engine::Engine& engine, const Request& requ
   return std::nullopt;
 }
 
-std::optional<Problem> make_mask(const engine::Engine&, const Request& request, std::unique_ptr<serve::TokenMask>* out) {
+std::optional<Problem> make_mask(const engine::Engine&, const Request& request,
+                                 std::unique_ptr<serve::TokenMask>* out) {
   out->reset();
   const char* why = "is not supported: this build has no constrained decoding";
   if (request.format != ResponseFormat::text) return refusal("response_format", why);
@@ -201,7 +205,8 @@ std::optional<Problem> make_submission(const engine::Engine& engine, const Reque
   out->sampling = request.sampler;
   out->sampling.seed += static_cast<uint64_t>(choice);
   for (const auto& [id, bias] : request.sampler.logit_bias) {
-    if (!engine.tokenizer().contains(id)) return refusal("logit_bias", std::to_string(id) + " is not a token of this model", "invalid_token");
+    if (!engine.tokenizer().contains(id))
+      return refusal("logit_bias", std::to_string(id) + " is not a token of this model", "invalid_token");
   }
   out->max_tokens = request.no_tokens ? 0 : request.max_tokens > 0 ? static_cast<int>(request.max_tokens) : -1;
   out->stop = request.stop;
@@ -211,8 +216,11 @@ std::optional<Problem> make_submission(const engine::Engine& engine, const Reque
   if (request.prompts.empty()) {
     out->insertion = end_of_thinking(engine);
     if (request.thinking_budget > 0) {
-      if (!out->insertion) return refusal(request.dialect == Dialect::anthropic ? "thinking.budget_tokens" : "thinking_budget_tokens", "the model's replies have no block of reasoning to end");
-      if (request.reasoning.thinking.value_or(true)) out->insertion->after_tokens = static_cast<int>(request.thinking_budget);
+      if (!out->insertion)
+        return refusal(request.dialect == Dialect::anthropic ? "thinking.budget_tokens" : "thinking_budget_tokens",
+                       "the model's replies have no block of reasoning to end");
+      if (request.reasoning.thinking.value_or(true))
+        out->insertion->after_tokens = static_cast<int>(request.thinking_budget);
     }
   }
   return make_mask(engine, request, &out->mask);

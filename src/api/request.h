@@ -21,29 +21,29 @@ using TokenIds = std::vector<int32_t>;
 
 // What all generating requests have in common.
 struct Request {
-  std::string model;            // as the client names it; empty: not given
+  std::string model;  // as the client names it; empty: not given
   token::SamplerOptions sampler;
-  bool has_seed = false;        // else the service draws one
-  int64_t max_tokens = 0;       // 0: until the context is full
-  bool no_tokens = false;       // max_tokens 0 was asked for: only the prompt is evaluated
-  int n = 1;                    // answers per prompt
+  bool has_seed = false;   // else the service draws one
+  int64_t max_tokens = 0;  // 0: until the context is full
+  bool no_tokens = false;  // max_tokens 0 was asked for: only the prompt is evaluated
+  int n = 1;               // answers per prompt
   std::vector<std::string> stop;
   bool stream = false, include_usage = false;
-  int top_logprobs = -1;        // how many alternatives beside each token; -1: no logprobs at all
+  int top_logprobs = -1;  // how many alternatives beside each token; -1: no logprobs at all
   bool ignore_eos = false;
 
   // Conversations.
   std::vector<token::Message> messages;
-  Json tools;                   // as ChatOptions::tools, or null
+  Json tools;  // as ChatOptions::tools, or null
   ToolChoice tool_choice = ToolChoice::automatic;
-  std::string tool_name;        // of ToolChoice::named
+  std::string tool_name;  // of ToolChoice::named
   bool parallel_tool_calls = true;
   engine::ReasoningOptions reasoning;
   int64_t thinking_budget = 0;  // tokens; 0: no limit
   Json template_variables;      // an object or null
   ResponseFormat format = ResponseFormat::text;
-  Json schema;                  // of ResponseFormat::json_schema
-  std::string grammar;          // GBNF; empty: none
+  Json schema;          // of ResponseFormat::json_schema
+  std::string grammar;  // GBNF; empty: none
 
   // Texts to go on with.
   std::vector<std::variant<std::string, TokenIds>> prompts;
@@ -51,7 +51,7 @@ struct Request {
   std::string suffix;
 
   Dialect dialect = Dialect::openai;
-  size_t n_calls() const;       // tool calls in messages
+  size_t n_calls() const;  // tool calls in messages
 };
 
 struct Defaults {

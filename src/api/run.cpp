@@ -18,8 +18,8 @@ void Signal::wait(std::chrono::milliseconds timeout) {
   set_ = false;
 }
 
-std::optional<Problem> Run::start(serve::Lease lease, const Request& request, Prepared prepared, std::string client,
-                                  std::shared_ptr<Run>* out) {
+std::optional<Problem> Run::start(serve::Lease lease, const Request& request, Prepared prepared,
+                                  const std::string& client, std::shared_ptr<Run>* out) {
   auto run = std::make_shared<Run>();
   run->lease_ = std::move(lease);
   run->prepared_ = std::move(prepared);
@@ -102,8 +102,7 @@ std::vector<Choice> Run::choices() const {
 
 Usage Run::usage() const {
   Usage usage;
-  for (size_t i = 0; i < parts_.size(); ++i)
-    usage.add(choice(i).usage, i % static_cast<size_t>(per_prompt_) != 0);
+  for (size_t i = 0; i < parts_.size(); ++i) usage.add(choice(i).usage, i % static_cast<size_t>(per_prompt_) != 0);
   return usage;
 }
 

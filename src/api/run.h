@@ -1,4 +1,5 @@
-// One request while it runs: its streams (a choice each), what came of them, waiting for more and for a client's hang-up.
+// One request while it runs: its streams (a choice each), what came of them, waiting for more and for a client's
+// hang-up.
 #pragma once
 
 #include <condition_variable>
@@ -27,8 +28,8 @@ class Signal {
 class Run {
  public:
   // Submits all choices, prompt by prompt, or none.
-  static std::optional<Problem> start(serve::Lease lease, const Request& request, Prepared prepared, std::string client,
-                                      std::shared_ptr<Run>* out);
+  static std::optional<Problem> start(serve::Lease lease, const Request& request, Prepared prepared,
+                                      const std::string& client, std::shared_ptr<Run>* out);
 
   struct Step {
     size_t choice = 0;

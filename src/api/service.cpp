@@ -75,8 +75,9 @@ HttpResponse Service::Impl::dispatch(const HttpRequest& request) {
       path.size() > kRequestPath.size() + kEndThinking.size()) {
     return end_thinking(path.substr(kRequestPath.size(), path.size() - kRequestPath.size() - kEndThinking.size()));
   }
-  Problem problem{.status = known ? 405 : 404,
-                  .message = known ? "this path takes another method than " + request.method : "there is nothing at this path"};
+  Problem problem{
+      .status = known ? 405 : 404,
+      .message = known ? "this path takes another method than " + request.method : "there is nothing at this path"};
   return problem_response(problem, dialect_of(path));
 }
 
@@ -113,7 +114,8 @@ HttpResponse Service::Impl::count_tokens(const HttpRequest& http) {
   serve::Lease lease;
   std::string id;
   Prepared prepared;
-  auto problem = read(http, &body, [&](const Json& json) { return parse_messages(json, options_.defaults, true, &request); });
+  auto problem =
+      read(http, &body, [&](const Json& json) { return parse_messages(json, options_.defaults, true, &request); });
   if (!problem) problem = acquire(request.model, &lease, &id);
   if (!problem) problem = prepare(*lease->engine, request, &prepared);
   if (problem) return problem_response(*problem, Dialect::anthropic);
@@ -124,7 +126,9 @@ HttpResponse Service::Impl::embeddings(const HttpRequest& http) {
   Json body;
   EmbeddingRequest request;
   auto problem = read(http, &body, [&](const Json& json) { return parse_embeddings(json, &request); });
-  if (!problem) problem = Problem{.message = "model: no model here makes embeddings", .field = "model", .code = "unsupported_model"};
+  if (!problem)
+    problem =
+        Problem{.message = "model: no model here makes embeddings", .field = "model", .code = "unsupported_model"};
   return problem_response(*problem, Dialect::openai);
 }
 
@@ -137,7 +141,8 @@ HttpResponse Service::Impl::tokenize(const HttpRequest& http) {
   if (!problem) problem = acquire(request.model, &lease, &id);
   if (problem) return problem_response(*problem, Dialect::openai);
   const token::Tokenizer& tokenizer = lease->engine->tokenizer();
-  const auto ids = tokenizer.encode(request.content, {.add_special = request.add_special, .parse_special = request.parse_special});
+  const auto ids =
+      tokenizer.encode(request.content, {.add_special = request.add_special, .parse_special = request.parse_special});
   if (!ids.ok()) return problem_response(problem_of(ids.error()), Dialect::openai);
   Json tokens = Json::array();
   for (const int32_t token : *ids) {
@@ -164,7 +169,8 @@ HttpResponse Service::Impl::detokenize(const HttpRequest& http) {
   if (!problem) problem = acquire(request.model, &lease, &id);
   if (problem) return problem_response(*problem, Dialect::openai);
   const auto text = lease->engine->tokenizer().decode(request.tokens, true);
-  if (!text.ok()) return problem_response(Problem{.message = "tokens: " + text.error().message, .field = "tokens"}, Dialect::openai);
+  if (!text.ok())
+    return problem_response(Problem{.message = "tokens: " + text.error().message, .field = "tokens"}, Dialect::openai);
   return json_response({{"content", *text}});
 }
 
@@ -174,7 +180,8 @@ HttpResponse Service::Impl::apply_template(const HttpRequest& http) {
   serve::Lease lease;
   std::string id;
   Prepared prepared;
-  auto problem = read(http, &body, [&](const Json& json) { return parse_apply_template(json, options_.defaults, &request); });
+  auto problem =
+      read(http, &body, [&](const Json& json) { return parse_apply_template(json, options_.defaults, &request); });
   if (!problem) problem = acquire(request.model, &lease, &id);
   if (!problem) problem = prepare(*lease->engine, request, &prepared);
   if (problem) return problem_response(*problem, Dialect::openai);
@@ -208,7 +215,10 @@ HttpResponse Service::Impl::model(const HttpRequest&, const std::string& id) {
   for (const auto& status : pool_->list()) {
     if (status.id == id) return json_response(model_json(status));
   }
-  const Problem problem{.status = 404, .message = "no model is called \"" + id.substr(0, 200) + "\"", .field = "model", .code = "model_not_found"};
+  const Problem problem{.status = 404,
+                        .message = "no model is called \"" + id.substr(0, 200) + "\"",
+                        .field = "model",
+                        .code = "model_not_found"};
   return problem_response(problem, Dialect::openai);
 }
 
@@ -219,9 +229,11 @@ HttpResponse Service::Impl::end_thinking(const std::string& id) {
     const auto at = running.find(id);
     if (at != running.end()) run = at->second.lock();
   }
-  if (run == nullptr) return problem_response(Problem{.status = 404, .message = "no answer with this id is running"}, Dialect::openai);
+  if (run == nullptr)
+    return problem_response(Problem{.status = 404, .message = "no answer with this id is running"}, Dialect::openai);
   if (!run->end_thinking())
-    return problem_response(Problem{.message = "the model's replies have no block of reasoning to end"}, Dialect::openai);
+    return problem_response(Problem{.message = "the model's replies have no block of reasoning to end"},
+                            Dialect::openai);
   return json_response({{"id", id}, {"object", "request.thinking_ended"}});
 }
 
@@ -257,10 +269,12 @@ HttpResponse Service::handle(const HttpRequest& request) {
     for (auto& header : cors_headers(request, impl_->options().access)) response.headers.push_back(std::move(header));
     return response;
   } catch (const std::bad_alloc&) {
-    return problem_response(Problem{.status = 503, .message = "not enough memory for the request"}, dialect_of(request.path));
+    return problem_response(Problem{.status = 503, .message = "not enough memory for the request"},
+                            dialect_of(request.path));
   } catch (const std::exception& error) {
     // A bug of ours, and no reason to end for all other clients.
-    return problem_response(Problem{.status = 500, .message = std::string("internal error: ") + error.what()}, dialect_of(request.path));
+    return problem_response(Problem{.status = 500, .message = std::string("internal error: ") + error.what()},
+                            dialect_of(request.path));
   }
 }
 

@@ -15,9 +15,9 @@ struct ServiceOptions {
   AccessOptions access;
   Defaults defaults;
   JsonLimits json;
-  std::chrono::milliseconds ping{5000};   // between comments in a stream that has nothing to say yet
-  double stalled_seconds = 60;            // an engine at one piece of work for so long is not healthy
-  std::string version;                    // of the program
+  std::chrono::milliseconds ping{5000};  // between comments in a stream that has nothing to say yet
+  double stalled_seconds = 60;           // an engine at one piece of work for so long is not healthy
+  std::string version;                   // of the program
 };
 
 class Service {

@@ -13,10 +13,14 @@ constexpr std::chrono::milliseconds kLook{50};  // between looks whether a clien
 
 const char* id_prefix(Api api) {
   switch (api) {
-    case Api::chat: return "chatcmpl-";
-    case Api::completion: return "cmpl-";
-    case Api::messages: return "msg_";
-    case Api::responses: return "resp_";
+    case Api::chat:
+      return "chatcmpl-";
+    case Api::completion:
+      return "cmpl-";
+    case Api::messages:
+      return "msg_";
+    case Api::responses:
+      return "resp_";
   }
   return "";
 }
@@ -39,10 +43,14 @@ std::string make_id(Api api) {
 
 std::unique_ptr<EventWriter> make_events(Api api, Head head, const Json& asked) {
   switch (api) {
-    case Api::chat: return make_chat_events(std::move(head));
-    case Api::completion: return make_completion_events(std::move(head));
-    case Api::messages: return make_messages_events(std::move(head));
-    case Api::responses: break;
+    case Api::chat:
+      return make_chat_events(std::move(head));
+    case Api::completion:
+      return make_completion_events(std::move(head));
+    case Api::messages:
+      return make_messages_events(std::move(head));
+    case Api::responses:
+      break;
   }
   return make_responses_events(std::move(head), asked);
 }
@@ -139,15 +147,20 @@ std::string client_of(const HttpRequest& http) {
 
 HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
   const Dialect dialect = api == Api::messages ? Dialect::anthropic : Dialect::openai;
-  if (draining) return problem_response(Problem{.status = 503, .message = "the server is stopping", .retry_after = 5}, dialect);
+  if (draining)
+    return problem_response(Problem{.status = 503, .message = "the server is stopping", .retry_after = 5}, dialect);
   Json body;
   Request request;
   auto problem = read(http, &body, [&](const Json& json) {
     switch (api) {
-      case Api::chat: return parse_chat(json, options_.defaults, &request);
-      case Api::completion: return parse_completion(json, options_.defaults, &request);
-      case Api::messages: return parse_messages(json, options_.defaults, false, &request);
-      case Api::responses: break;
+      case Api::chat:
+        return parse_chat(json, options_.defaults, &request);
+      case Api::completion:
+        return parse_completion(json, options_.defaults, &request);
+      case Api::messages:
+        return parse_messages(json, options_.defaults, false, &request);
+      case Api::responses:
+        break;
     }
     return parse_responses(json, options_.defaults, &request);
   });
@@ -179,7 +192,8 @@ HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
       self->leave(id);
       self->note_stats(model, lease);
     };
-    response.source = std::make_unique<EventSource>(run, make_events(api, head, body), options_.ping, std::move(on_end));
+    response.source =
+        std::make_unique<EventSource>(run, make_events(api, head, body), options_.ping, std::move(on_end));
   } else {
     response = whole(http, api, head, request, body, run);
     leave(head.id);
@@ -202,14 +216,20 @@ HttpResponse Service::Impl::whole(const HttpRequest& http, Api api, const Head& 
   if (const Problem* problem = run->failure(); problem != nullptr) return problem_response(*problem, dialect);
   for (size_t i = 0; i < run->n_choices(); ++i) {
     if (run->choice(i).ending.kind == EndKind::cancelled)
-      return problem_response(Problem{.status = 503, .message = "the answer was cancelled: the server is stopping", .retry_after = 5}, dialect);
+      return problem_response(
+          Problem{.status = 503, .message = "the answer was cancelled: the server is stopping", .retry_after = 5},
+          dialect);
   }
   const auto choices = run->choices();
   switch (api) {
-    case Api::chat: return json_response(chat_response(head, choices, run->usage()));
-    case Api::completion: return json_response(completion_response(head, choices, echoes_of(request, *run), run->usage()));
-    case Api::messages: return json_response(messages_response(head, choices.front()));
-    case Api::responses: break;
+    case Api::chat:
+      return json_response(chat_response(head, choices, run->usage()));
+    case Api::completion:
+      return json_response(completion_response(head, choices, echoes_of(request, *run), run->usage()));
+    case Api::messages:
+      return json_response(messages_response(head, choices.front()));
+    case Api::responses:
+      break;
   }
   return json_response(responses_response(head, choices.front(), asked));
 }

@@ -19,7 +19,8 @@ HttpResponse json_response(const Json& json);
 
 class Service::Impl : public std::enable_shared_from_this<Service::Impl> {
  public:
-  Impl(std::shared_ptr<serve::ModelPool> pool, ServiceOptions options) : pool_(std::move(pool)), options_(std::move(options)) {}
+  Impl(std::shared_ptr<serve::ModelPool> pool, ServiceOptions options)
+      : pool_(std::move(pool)), options_(std::move(options)) {}
 
   HttpResponse dispatch(const HttpRequest& request);
   const ServiceOptions& options() const { return options_; }

@@ -16,24 +16,30 @@ struct Row {
 // What /metrics and /v1/stats show of a model; a new figure is a row.
 constexpr Row kRows[] = {
     {"requests_queued", "gauge", "requests that wait", [](const Stats& s) { return double(s.n_queued); }},
-    {"requests_prompt", "gauge", "requests whose prompt is being evaluated", [](const Stats& s) { return double(s.n_prompt); }},
+    {"requests_prompt", "gauge", "requests whose prompt is being evaluated",
+     [](const Stats& s) { return double(s.n_prompt); }},
     {"requests_generating", "gauge", "requests that generate", [](const Stats& s) { return double(s.n_generating); }},
     {"parallel", "gauge", "requests that may run together", [](const Stats& s) { return double(s.parallel); }},
     {"queue_limit", "gauge", "requests that may wait", [](const Stats& s) { return double(s.max_queue); }},
     {"prefix_timelines", "gauge", "timelines in the prefix cache", [](const Stats& s) { return double(s.n_kept); }},
     {"kv_pages", "gauge", "pages of keys and values in use", [](const Stats& s) { return double(s.kv_pages); }},
     {"kv_bytes", "gauge", "bytes of keys and values in use", [](const Stats& s) { return double(s.kv_bytes); }},
-    {"kv_bytes_budget", "gauge", "bytes that keys and values may take", [](const Stats& s) { return double(s.kv_bytes_budget); }},
+    {"kv_bytes_budget", "gauge", "bytes that keys and values may take",
+     [](const Stats& s) { return double(s.kv_bytes_budget); }},
     {"stalled_seconds", "gauge", "time at the same piece of work", [](const Stats& s) { return s.stalled_seconds; }},
     {"requests_total", "counter", "requests taken", [](const Stats& s) { return double(s.n_requests); }},
     {"requests_refused_total", "counter", "requests not taken", [](const Stats& s) { return double(s.n_refused); }},
     {"requests_finished_total", "counter", "requests answered", [](const Stats& s) { return double(s.n_finished); }},
-    {"requests_cancelled_total", "counter", "requests whose client went away", [](const Stats& s) { return double(s.n_cancelled); }},
+    {"requests_cancelled_total", "counter", "requests whose client went away",
+     [](const Stats& s) { return double(s.n_cancelled); }},
     {"requests_failed_total", "counter", "requests that failed", [](const Stats& s) { return double(s.n_failed); }},
     {"prompt_tokens_total", "counter", "tokens of prompts", [](const Stats& s) { return double(s.n_prompt_tokens); }},
-    {"cached_tokens_total", "counter", "tokens of prompts that were not evaluated", [](const Stats& s) { return double(s.n_cached_tokens); }},
-    {"prefix_hits_total", "counter", "requests that took something from the prefix cache", [](const Stats& s) { return double(s.n_prefix_hits); }},
-    {"generated_tokens_total", "counter", "tokens generated", [](const Stats& s) { return double(s.n_generated_tokens); }},
+    {"cached_tokens_total", "counter", "tokens of prompts that were not evaluated",
+     [](const Stats& s) { return double(s.n_cached_tokens); }},
+    {"prefix_hits_total", "counter", "requests that took something from the prefix cache",
+     [](const Stats& s) { return double(s.n_prefix_hits); }},
+    {"generated_tokens_total", "counter", "tokens generated",
+     [](const Stats& s) { return double(s.n_generated_tokens); }},
     {"steps_total", "counter", "steps of rows that generate", [](const Stats& s) { return double(s.n_steps); }},
     {"slices_total", "counter", "slices of prompts", [](const Stats& s) { return double(s.n_slices); }},
     {"prompt_seconds_total", "counter", "time at prompts", [](const Stats& s) { return s.prompt_seconds; }},
@@ -98,7 +104,8 @@ HttpResponse Service::Impl::metrics(const HttpRequest&) {
   for (const Row& row : kRows) {
     head(row.name, row.kind, row.help);
     for (const auto& [id, stats] : all)
-      out += "quern_" + std::string(row.name) + "{model=\"" + label_text(id) + "\"} " + Json(row.value(stats)).dump() + "\n";
+      out += "quern_" + std::string(row.name) + "{model=\"" + label_text(id) + "\"} " + Json(row.value(stats)).dump() +
+             "\n";
   }
   return response;
 }
@@ -108,8 +115,11 @@ HttpResponse Service::Impl::stats(const HttpRequest&) {
   constexpr const char* kStates[] = {"unloaded", "loading", "loaded", "failed"};
   Json models = Json::array();
   for (const auto& status : pool_->list()) {
-    Json model = {{"id", status.id}, {"state", kStates[static_cast<size_t>(status.state)]}, {"bytes", status.bytes},
-                  {"leases", status.n_leases}, {"idle_seconds", status.idle_seconds}};
+    Json model = {{"id", status.id},
+                  {"state", kStates[static_cast<size_t>(status.state)]},
+                  {"bytes", status.bytes},
+                  {"leases", status.n_leases},
+                  {"idle_seconds", status.idle_seconds}};
     if (!status.error.empty()) model["error"] = status.error;
     if (const auto at = all.find(status.id); at != all.end()) {
       for (const Row& row : kRows) model[row.name] = row.value(at->second);

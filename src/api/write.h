@@ -17,8 +17,8 @@ using TokenBytes = std::function<std::string(int32_t id)>;
 // What stands in every answer to one request.
 struct Head {
   std::string id, model;
-  int64_t created = 0;        // seconds since 1970
-  size_t first_call = 0;      // numbers the ids of calls through a conversation
+  int64_t created = 0;    // seconds since 1970
+  size_t first_call = 0;  // numbers the ids of calls through a conversation
   bool include_usage = false, logprobs = false;
   TokenBytes bytes = {};
 };
@@ -32,7 +32,8 @@ struct Echo {
   std::string text;
   std::vector<int32_t> ids;
 };
-Json completion_response(const Head& head, std::span<const Choice> choices, std::span<const Echo> echoes, const Usage& usage);
+Json completion_response(const Head& head, std::span<const Choice> choices, std::span<const Echo> echoes,
+                         const Usage& usage);
 Json messages_response(const Head& head, const Choice& choice);
 Json responses_response(const Head& head, const Choice& choice, const Json& asked);
 
@@ -40,7 +41,8 @@ Json responses_response(const Head& head, const Choice& choice, const Json& aske
 class EventWriter {
  public:
   virtual ~EventWriter() = default;
-  virtual std::string begin(int choice, const Usage& usage) = 0;  // the prompt is done; once, before a choice's first add
+  virtual std::string begin(int choice,
+                            const Usage& usage) = 0;  // the prompt is done; once, before a choice's first add
   virtual std::string add(int choice, const Progress& progress) = 0;
   virtual std::string finish(int choice, const Choice& whole) = 0;
   virtual std::string end(const Usage& usage) = 0;  // all choices have finished

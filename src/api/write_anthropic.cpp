@@ -38,8 +38,8 @@ class MessagesEvents : public EventWriter {
 
   std::string begin(int, const Usage& usage) override {
     begun_ = true;
-    Json message = {{"id", head_.id},    {"type", "message"},        {"role", "assistant"},
-                    {"model", head_.model}, {"content", Json::array()}, {"stop_reason", nullptr},
+    Json message = {{"id", head_.id},          {"type", "message"},        {"role", "assistant"},
+                    {"model", head_.model},    {"content", Json::array()}, {"stop_reason", nullptr},
                     {"stop_sequence", nullptr}};
     message["usage"] = usage_json(usage);
     return event_text("message_start", {{"type", "message_start"}, {"message", std::move(message)}});
@@ -48,14 +48,20 @@ class MessagesEvents : public EventWriter {
     std::string out;
     for (const auto& delta : progress.deltas) {
       switch (delta.kind) {
-        case Kind::reasoning: out += flush_call() + text("thinking", "thinking_delta", delta.text); break;
-        case Kind::content: out += flush_call() + text("text", "text_delta", delta.text); break;
+        case Kind::reasoning:
+          out += flush_call() + text("thinking", "thinking_delta", delta.text);
+          break;
+        case Kind::content:
+          out += flush_call() + text("text", "text_delta", delta.text);
+          break;
         case Kind::call:
           out += flush_call();
           pending_ = {delta.text, "", false};
           has_pending_ = true;
           break;
-        case Kind::arguments: pending_.arguments += delta.text; break;
+        case Kind::arguments:
+          pending_.arguments += delta.text;
+          break;
       }
     }
     return out;
@@ -113,7 +119,8 @@ class MessagesEvents : public EventWriter {
     const Json input = arguments_of(pending_);
     if (!input.is_object()) return text("text", "text_delta", call_as_text(pending_));
     std::string out = close();
-    out += open({{"type", "tool_use"}, {"id", tool_id(head_, n_calls_++)}, {"name", pending_.name}, {"input", Json::object()}});
+    out += open(
+        {{"type", "tool_use"}, {"id", tool_id(head_, n_calls_++)}, {"name", pending_.name}, {"input", Json::object()}});
     open_ = "tool_use";
     out += delta({{"type", "input_json_delta"}, {"partial_json", dump(input)}});
     return out + close();
@@ -133,13 +140,17 @@ class MessagesEvents : public EventWriter {
 Json messages_response(const Head& head, const Choice& choice) {
   Json content = Json::array();
   const token::Reply& reply = choice.reply;
-  if (!reply.reasoning.empty()) content.push_back({{"type", "thinking"}, {"thinking", reply.reasoning}, {"signature", ""}});
+  if (!reply.reasoning.empty())
+    content.push_back({{"type", "thinking"}, {"thinking", reply.reasoning}, {"signature", ""}});
   std::string text = reply.content;
   Json calls = Json::array();
   for (const auto& call : reply.calls) {
     Json input = arguments_of(call);
     if (input.is_object()) {
-      calls.push_back({{"type", "tool_use"}, {"id", tool_id(head, calls.size())}, {"name", call.name}, {"input", std::move(input)}});
+      calls.push_back({{"type", "tool_use"},
+                       {"id", tool_id(head, calls.size())},
+                       {"name", call.name},
+                       {"input", std::move(input)}});
     } else {
       text += (text.empty() ? "" : "\n") + call_as_text(call);
     }

@@ -61,9 +61,12 @@ int64_t characters(std::string_view text) {
 
 const char* finish_word(EndKind kind) {
   switch (kind) {
-    case EndKind::length: return "length";
-    case EndKind::calls: return "tool_calls";
-    default: return "stop";
+    case EndKind::length:
+      return "length";
+    case EndKind::calls:
+      return "tool_calls";
+    default:
+      return "stop";
   }
 }
 
@@ -97,7 +100,8 @@ class ChatEvents : public EventWriter {
     std::string out;
     for (size_t i = 0; i < progress.deltas.size(); ++i) {
       const bool last = i + 1 == progress.deltas.size();
-      out += chunk(choice, delta_json(progress.deltas[i]), last ? progress.scores : std::vector<serve::TokenScore>{}, {});
+      out +=
+          chunk(choice, delta_json(progress.deltas[i]), last ? progress.scores : std::vector<serve::TokenScore>{}, {});
     }
     // A token that shows nothing yet still has its likelihood.
     if (progress.deltas.empty() && head_.logprobs && !progress.scores.empty())
@@ -122,8 +126,10 @@ class ChatEvents : public EventWriter {
  private:
   Json delta_json(const token::ReplyDelta& delta) const {
     switch (delta.kind) {
-      case Kind::reasoning: return {{"reasoning_content", delta.text}};
-      case Kind::content: return {{"content", delta.text}};
+      case Kind::reasoning:
+        return {{"reasoning_content", delta.text}};
+      case Kind::content:
+        return {{"content", delta.text}};
       case Kind::call:
         return {{"tool_calls", Json::array({{{"index", delta.call},
                                              {"id", call_id(head_.first_call + delta.call)},
@@ -159,7 +165,8 @@ class CompletionEvents : public EventWriter {
     if (text.empty() && !scores) return {};
     const auto place = static_cast<size_t>(choice);
     if (place >= offsets_.size()) offsets_.resize(place + 1, 0);
-    return chunk(choice, text, scores ? completion_logprobs(progress.scores, head_.bytes, &offsets_[place]) : Json(), {});
+    return chunk(choice, text, scores ? completion_logprobs(progress.scores, head_.bytes, &offsets_[place]) : Json(),
+                 {});
   }
   std::string finish(int choice, const Choice& whole) override {
     return chunk(choice, "", {}, finish_word(whole.ending.kind));
@@ -230,7 +237,8 @@ Json chat_response(const Head& head, std::span<const Choice> choices, const Usag
   for (size_t i = 0; i < choices.size(); ++i) {
     const Choice& choice = choices[i];
     Json message = {{"role", "assistant"}};
-    message["content"] = choice.reply.content.empty() && !choice.reply.calls.empty() ? Json() : Json(choice.reply.content);
+    message["content"] =
+        choice.reply.content.empty() && !choice.reply.calls.empty() ? Json() : Json(choice.reply.content);
     if (!choice.reply.reasoning.empty()) message["reasoning_content"] = choice.reply.reasoning;
     for (size_t k = 0; k < choice.reply.calls.size(); ++k) {
       const auto& call = choice.reply.calls[k];
@@ -249,7 +257,8 @@ Json chat_response(const Head& head, std::span<const Choice> choices, const Usag
   return json;
 }
 
-Json completion_response(const Head& head, std::span<const Choice> choices, std::span<const Echo> echoes, const Usage& usage) {
+Json completion_response(const Head& head, std::span<const Choice> choices, std::span<const Echo> echoes,
+                         const Usage& usage) {
   Json json = head_json(head, "text_completion");
   Json list = Json::array();
   for (size_t i = 0; i < choices.size(); ++i) {
@@ -257,7 +266,8 @@ Json completion_response(const Head& head, std::span<const Choice> choices, std:
     const std::string before = i < echoes.size() ? echoes[i].text : std::string();
     Json logprobs;
     if (head.logprobs) {
-      std::vector<serve::TokenScore> scores = i < echoes.size() ? choice.prompt_scores : std::vector<serve::TokenScore>{};
+      std::vector<serve::TokenScore> scores =
+          i < echoes.size() ? choice.prompt_scores : std::vector<serve::TokenScore>{};
       scores.insert(scores.end(), choice.scores.begin(), choice.scores.end());
       int64_t offset = 0;
       logprobs = completion_logprobs(scores, head.bytes, &offset);

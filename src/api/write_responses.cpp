@@ -29,12 +29,14 @@ Json message_item(const Head& head, size_t index, const char* status, const Json
 }
 
 Json reasoning_item(const Head& head, size_t index, const char* status, const std::string& text) {
-  Json item = {{"id", item_id(head, "rs_", index)}, {"type", "reasoning"}, {"status", status}, {"summary", Json::array()}};
+  Json item = {
+      {"id", item_id(head, "rs_", index)}, {"type", "reasoning"}, {"status", status}, {"summary", Json::array()}};
   item["content"] = text.empty() ? Json::array() : Json::array({Json{{"type", "reasoning_text"}, {"text", text}}});
   return item;
 }
 
-Json call_item(const Head& head, size_t index, const char* status, size_t call, const std::string& name, const std::string& arguments) {
+Json call_item(const Head& head, size_t index, const char* status, size_t call, const std::string& name,
+               const std::string& arguments) {
   return {{"id", item_id(head, "fc_", index)},
           {"type", "function_call"},
           {"status", status},
@@ -86,7 +88,8 @@ class ResponsesEvents : public EventWriter {
 
   std::string begin(int, const Usage&) override {
     const Json response = frame(head_, asked_, "in_progress");
-    return event("response.created", {{"response", response}}) + event("response.in_progress", {{"response", response}});
+    return event("response.created", {{"response", response}}) +
+           event("response.in_progress", {{"response", response}});
   }
   std::string add(int, const Progress& progress) override {
     std::string out;
@@ -99,10 +102,13 @@ class ResponsesEvents : public EventWriter {
           break;
         case Kind::content:
           out += open("message", "");
-          out += event("response.output_text.delta", place({{"content_index", 0}, {"delta", delta.text}, {"logprobs", Json::array()}}));
+          out += event("response.output_text.delta",
+                       place({{"content_index", 0}, {"delta", delta.text}, {"logprobs", Json::array()}}));
           text_ += delta.text;
           break;
-        case Kind::call: out += close() + open("function_call", delta.text); break;
+        case Kind::call:
+          out += close() + open("function_call", delta.text);
+          break;
         case Kind::arguments:
           out += event("response.function_call_arguments.delta", place({{"delta", delta.text}}));
           text_ += delta.text;
@@ -152,14 +158,16 @@ class ResponsesEvents : public EventWriter {
     if (kind == "function_call") ++n_calls_;
     item_ = item("in_progress");
     out += event("response.output_item.added", {{"output_index", output_.size()}, {"item", item_}});
-    if (kind == "message") out += event("response.content_part.added", place({{"content_index", 0}, {"part", text_part("")}}));
+    if (kind == "message")
+      out += event("response.content_part.added", place({{"content_index", 0}, {"part", text_part("")}}));
     return out;
   }
   std::string close() {
     if (kind_.empty()) return {};
     std::string out;
     if (kind_ == "message") {
-      out += event("response.output_text.done", place({{"content_index", 0}, {"text", text_}, {"logprobs", Json::array()}}));
+      out += event("response.output_text.done",
+                   place({{"content_index", 0}, {"text", text_}, {"logprobs", Json::array()}}));
       out += event("response.content_part.done", place({{"content_index", 0}, {"part", text_part(text_)}}));
     } else if (kind_ == "reasoning") {
       out += event("response.reasoning_text.done", place({{"content_index", 0}, {"text", text_}}));

@@ -19,9 +19,11 @@ int status(const HttpRequest& http, const AccessOptions& options = {}, bool open
 }
 
 TEST(Access, HostMustBeOurs) {
-  for (const char* host : {"localhost", "localhost:8080", "127.0.0.1:1", "127.1.2.3", "[::1]:80", "LocalHost", "a.localhost:3"})
+  for (const char* host :
+       {"localhost", "localhost:8080", "127.0.0.1:1", "127.1.2.3", "[::1]:80", "LocalHost", "a.localhost:3"})
     EXPECT_EQ(status(request({{"host", host}})), 200) << host;
-  for (const char* host : {"evil.example", "127.0.0.1.evil.example", "127.evil.example", "localhost.evil.example", "", "0.0.0.0", "192.168.1.2"})
+  for (const char* host : {"evil.example", "127.0.0.1.evil.example", "127.evil.example", "localhost.evil.example", "",
+                           "0.0.0.0", "192.168.1.2"})
     EXPECT_EQ(status(request({{"host", host}})), 403) << host;
   EXPECT_EQ(status(request({})), 400);
   EXPECT_EQ(status(request({{"host", "localhost"}, {"host", "localhost"}})), 400);
@@ -32,7 +34,8 @@ TEST(Access, HostMustBeOurs) {
 
 TEST(Access, PagesOfOtherOriginsAreRefused) {
   EXPECT_EQ(status(request({{"host", "localhost:8080"}, {"origin", "http://localhost:8080"}})), 200);
-  for (const char* origin : {"http://evil.example", "null", "http://localhost:8081", "http://localhost:8080.evil.example", ""})
+  for (const char* origin :
+       {"http://evil.example", "null", "http://localhost:8081", "http://localhost:8080.evil.example", ""})
     EXPECT_EQ(status(request({{"host", "localhost:8080"}, {"origin", origin}})), 403) << origin;
   const AccessOptions options{.origins = {"https://app.example"}};
   EXPECT_EQ(status(request({{"host", "localhost"}, {"origin", "https://app.example"}}), options), 200);
@@ -77,7 +80,9 @@ TEST(Access, Keys) {
 
 TEST(Access, LongBodiesAreRefusedByTheirLength) {
   const AccessOptions options{.max_body = 100};
-  const auto with = [&](const char* length) { return status(request({{"host", "localhost"}, {"content-length", length}}), options); };
+  const auto with = [&](const char* length) {
+    return status(request({{"host", "localhost"}, {"content-length", length}}), options);
+  };
   EXPECT_EQ(with("100"), 200);
   EXPECT_EQ(with("101"), 413);
   EXPECT_EQ(with("99999999999999999999999999"), 413);

@@ -58,9 +58,19 @@ TEST(Messages, WrongFieldsAreNamed) {
   EXPECT_EQ(refused(&messages, R"({"max_tokens": 1, "messages": [{"role": "user", "content": "a"}]})"), "model");
   EXPECT_EQ(refused(&count, R"({"model": "m", "messages": []})"), "messages");
   EXPECT_EQ(refused(&count, R"({"model": "m", "messages": [{"role": "user", "content": []}]})"), "messages");
-  EXPECT_EQ(refused(&count, R"({"model": "m", "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]})"), "messages[0].content[0].type");
-  EXPECT_EQ(refused(&count, R"({"model": "m", "messages": [{"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]}]})"), "messages[0].content[0].type");
-  EXPECT_EQ(refused(&count, R"({"model": "m", "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}]})"), "messages[0]");
+  EXPECT_EQ(refused(&count,
+                    R"({"model": "m", "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]})"),
+            "messages[0].content[0].type");
+  EXPECT_EQ(
+      refused(
+          &count,
+          R"({"model": "m", "messages": [{"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]}]})"),
+      "messages[0].content[0].type");
+  EXPECT_EQ(
+      refused(
+          &count,
+          R"({"model": "m", "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}]})"),
+      "messages[0]");
 }
 
 TEST(Responses, Input) {
@@ -112,7 +122,8 @@ std::string refused_small(std::optional<Problem> (*parser)(const Json&, T*), con
 
 TEST(Small, Requests) {
   TokenizeRequest tokenize;
-  EXPECT_EQ(refused_small(&parse_tokenize, R"({"content": "a", "add_special": true, "with_pieces": true})", &tokenize), "");
+  EXPECT_EQ(refused_small(&parse_tokenize, R"({"content": "a", "add_special": true, "with_pieces": true})", &tokenize),
+            "");
   EXPECT_TRUE(tokenize.add_special && tokenize.with_pieces && tokenize.parse_special);
   EXPECT_EQ(refused_small(&parse_tokenize, R"({"text": "a"})", &tokenize), "content");
   EXPECT_EQ(refused_small(&parse_tokenize, R"({"content": "a", "x": 1})", &tokenize), "x");

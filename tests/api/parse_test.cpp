@@ -92,7 +92,10 @@ TEST(Chat, WhatIsNotGivenIsTheDefault) {
 }
 
 TEST(Chat, NullIsAbsent) {
-  good(&parse_chat, chat(R"("temperature": null, "stop": null, "tools": null, "seed": null, "logit_bias": null, "response_format": null)"));
+  good(
+      &parse_chat,
+      chat(
+          R"("temperature": null, "stop": null, "tools": null, "seed": null, "logit_bias": null, "response_format": null)"));
 }
 
 // Each wrong field is named. The row above each kind of mistake that is good keeps the tests honest.
@@ -133,7 +136,8 @@ TEST(Chat, WrongFieldsAreNamed) {
       {R"("response_format": {"type": "text"})", ""},
       {R"("response_format": {"type": "xml"})", "response_format.type"},
       {R"("response_format": {"type": "json_schema"})", "response_format.json_schema"},
-      {R"("response_format": {"type": "json_schema", "json_schema": {"name": "a"}})", "response_format.json_schema.schema"},
+      {R"("response_format": {"type": "json_schema", "json_schema": {"name": "a"}})",
+       "response_format.json_schema.schema"},
       {R"("response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": true}})", ""},
       {R"("modalities": ["text"])", ""},
       {R"("modalities": ["text", "audio"])", "modalities"},
@@ -161,35 +165,46 @@ TEST(Chat, WrongMessagesAreNamed) {
       {R"([{"role": "user"}])", "messages[0].content"},
       {R"([{"role": "user", "content": null}])", "messages[0].content"},
       {R"([{"role": "user", "content": 1}])", "messages[0].content"},
-      {R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])", "messages[0].content[0].type"},
+      {R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])",
+       "messages[0].content[0].type"},
       {R"([{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text"},
       {R"([{"role": "user", "content": "a", "weight": 1}])", "messages[0].weight"},
       {R"([{"role": "tool", "content": "a"}])", "messages[0].tool_call_id"},
       {R"([{"role": "tool", "content": "a", "tool_call_id": "x"}])", "messages[0]"},
       {R"([{"role": "assistant", "content": null}])", "messages[0].content"},
-      {R"([{"role": "assistant", "content": null, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}])", ""},
-      {R"([{"role": "assistant", "tool_calls": [{"id": "a", "type": "x", "function": {"name": "f"}}]}])", "messages[0].tool_calls[0].type"},
-      {R"([{"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "f"}}]}])", "messages[0].tool_calls[0].id"},
+      {R"([{"role": "assistant", "content": null, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}])",
+       ""},
+      {R"([{"role": "assistant", "tool_calls": [{"id": "a", "type": "x", "function": {"name": "f"}}]}])",
+       "messages[0].tool_calls[0].type"},
+      {R"([{"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "f"}}]}])",
+       "messages[0].tool_calls[0].id"},
   };
   for (const auto& row : rows)
     EXPECT_EQ(refused(&parse_chat, std::string("{\"messages\": ") + row.messages + "}"), row.field) << row.messages;
 }
 
 TEST(Chat, Tools) {
-  const std::string tool = R"({"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true}})";
-  const Request request = good(&parse_chat, chat("\"tools\": [" + tool + "], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}, \"parallel_tool_calls\": false"));
+  const std::string tool =
+      R"({"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true}})";
+  const Request request = good(&parse_chat, chat("\"tools\": [" + tool +
+                                                 "], \"tool_choice\": {\"type\": \"function\", \"function\": "
+                                                 "{\"name\": \"f\"}}, \"parallel_tool_calls\": false"));
   ASSERT_EQ(request.tools.size(), 1u);
   EXPECT_EQ(request.tools[0]["function"]["description"], "d");
   EXPECT_EQ(request.tool_choice, ToolChoice::named);
   EXPECT_EQ(request.tool_name, "f");
   EXPECT_FALSE(request.parallel_tool_calls);
-  EXPECT_EQ(good(&parse_chat, chat("\"tools\": [" + tool + "], \"tool_choice\": \"required\"")).tool_choice, ToolChoice::required);
+  EXPECT_EQ(good(&parse_chat, chat("\"tools\": [" + tool + "], \"tool_choice\": \"required\"")).tool_choice,
+            ToolChoice::required);
   EXPECT_EQ(refused(&parse_chat, chat("\"tool_choice\": \"required\"")), "tool_choice");
   EXPECT_EQ(refused(&parse_chat, chat("\"tools\": [" + tool + "], \"tool_choice\": \"maybe\"")), "tool_choice");
-  EXPECT_EQ(refused(&parse_chat, chat("\"tools\": [" + tool + "], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"g\"}}")), "tool_choice");
+  EXPECT_EQ(refused(&parse_chat, chat("\"tools\": [" + tool +
+                                      "], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"g\"}}")),
+            "tool_choice");
   EXPECT_EQ(refused(&parse_chat, chat("\"tools\": [" + tool + ", " + tool + "]")), "tools[1].function.name");
   EXPECT_EQ(refused(&parse_chat, chat("\"tools\": [{\"type\": \"web_search\"}]")), "tools[0].type");
-  EXPECT_EQ(refused(&parse_chat, chat(R"("tools": [{"type": "function", "function": {"name": "a b"}}])")), "tools[0].function.name");
+  EXPECT_EQ(refused(&parse_chat, chat(R"("tools": [{"type": "function", "function": {"name": "a b"}}])")),
+            "tools[0].function.name");
 }
 
 // Nine letters and digits stay; other forms are numbered, in call and result alike.
@@ -216,7 +231,8 @@ TEST(Completion, Prompts) {
 }
 
 TEST(Completion, Fields) {
-  const Request request = good(&parse_completion, R"({"prompt": "a", "echo": true, "logprobs": 2, "max_tokens": 0, "n": 2, "best_of": 2})");
+  const Request request =
+      good(&parse_completion, R"({"prompt": "a", "echo": true, "logprobs": 2, "max_tokens": 0, "n": 2, "best_of": 2})");
   EXPECT_TRUE(request.echo && request.no_tokens);
   EXPECT_EQ(request.top_logprobs, 2);
   EXPECT_EQ(good(&parse_completion, R"({"prompt": "a"})").max_tokens, 16);
@@ -224,10 +240,10 @@ TEST(Completion, Fields) {
   const struct {
     const char *more, *field;
   } rows[] = {
-      {R"("max_tokens": 0)", "max_tokens"},      {R"("echo": true, "stream": true)", "echo"},
-      {R"("best_of": 3)", "best_of"},            {R"("logprobs": true)", "logprobs"},
-      {R"("logprobs": 21)", "logprobs"},         {R"("n": 9, "prompt": ["a", "b"])", "prompt"},
-      {R"("messages": [])", "messages"},         {R"("suffix": 1)", "suffix"},
+      {R"("max_tokens": 0)", "max_tokens"}, {R"("echo": true, "stream": true)", "echo"},
+      {R"("best_of": 3)", "best_of"},       {R"("logprobs": true)", "logprobs"},
+      {R"("logprobs": 21)", "logprobs"},    {R"("n": 9, "prompt": ["a", "b"])", "prompt"},
+      {R"("messages": [])", "messages"},    {R"("suffix": 1)", "suffix"},
   };
   for (const auto& row : rows) {
     const std::string field = refused(&parse_completion, std::string("{\"prompt\": \"a\", ") + row.more + "}");

@@ -46,7 +46,8 @@ inline std::string chat(const std::string& more = "") {
   return R"({"messages": [{"role": "user", "content": "hi"}])" + (more.empty() ? "" : ", " + more) + "}";
 }
 inline std::string anthropic(const std::string& more = "") {
-  return R"({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}])" + (more.empty() ? "" : ", " + more) + "}";
+  return R"({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}])" +
+         (more.empty() ? "" : ", " + more) + "}";
 }
 
 }  // namespace quern::api::testing

@@ -16,7 +16,12 @@ Head head() {
   head.model = "m";
   head.created = 7;
   head.first_call = 3;
-  head.bytes = [](int32_t id) { return id == 1 ? std::string("a\"b") : id == 2 ? std::string("\xE2\x82") : id == 3 ? std::string("\xC3") : "tok" + std::to_string(id); };
+  head.bytes = [](int32_t id) {
+    return id == 1   ? std::string("a\"b")
+           : id == 2 ? std::string("\xE2\x82")
+           : id == 3 ? std::string("\xC3")
+                     : "tok" + std::to_string(id);
+  };
   return head;
 }
 
@@ -86,7 +91,8 @@ TEST(Chat, Whole) {
   EXPECT_TRUE(json["choices"][0]["logprobs"].is_null());
   EXPECT_FALSE(json["choices"][0]["message"].contains("tool_calls"));
   EXPECT_TRUE(json["choices"][1]["message"]["content"].is_null());
-  EXPECT_EQ(json["choices"][1]["message"]["tool_calls"][0]["function"]["arguments"], "{\"a\": 1") << "as the model wrote them";
+  EXPECT_EQ(json["choices"][1]["message"]["tool_calls"][0]["function"]["arguments"], "{\"a\": 1")
+      << "as the model wrote them";
   EXPECT_EQ(json["choices"][1]["message"]["tool_calls"][1]["id"], "call00004");
   EXPECT_EQ(json["choices"][1]["finish_reason"], "tool_calls");
   EXPECT_EQ(json["usage"]["total_tokens"], 19);
@@ -99,15 +105,17 @@ TEST(Chat, Stream) {
     Head h = head();
     h.include_usage = include;
     const auto writer = make_chat_events(h);
-    const auto list = events(writer->begin(0, {}) + writer->add(0, text(Kind::reasoning, "hm")) + writer->add(0, text(Kind::content, "yes\n\n")) +
-                             writer->add(0, text(Kind::call, "f")) + writer->add(0, text(Kind::arguments, "{}")) +
-                             writer->finish(0, choice()) + writer->end({10, 4, 5, 2}));
+    const auto list =
+        events(writer->begin(0, {}) + writer->add(0, text(Kind::reasoning, "hm")) +
+               writer->add(0, text(Kind::content, "yes\n\n")) + writer->add(0, text(Kind::call, "f")) +
+               writer->add(0, text(Kind::arguments, "{}")) + writer->finish(0, choice()) + writer->end({10, 4, 5, 2}));
     ASSERT_EQ(list.size(), include ? 8u : 7u);
     EXPECT_EQ(list[0]["choices"][0]["delta"]["role"], "assistant");
     EXPECT_EQ(list[1]["choices"][0]["delta"], Json({{"reasoning_content", "hm"}}));
     EXPECT_EQ(list[2]["choices"][0]["delta"]["content"], "yes\n\n");
     EXPECT_EQ(list[3]["choices"][0]["delta"]["tool_calls"][0]["id"], "call00003");
-    EXPECT_EQ(list[4]["choices"][0]["delta"]["tool_calls"][0], Json::parse(R"({"index": 0, "function": {"arguments": "{}"}})"));
+    EXPECT_EQ(list[4]["choices"][0]["delta"]["tool_calls"][0],
+              Json::parse(R"({"index": 0, "function": {"arguments": "{}"}})"));
     EXPECT_TRUE(list[4]["choices"][0]["finish_reason"].is_null());
     EXPECT_EQ(list[5]["choices"][0]["finish_reason"], "stop");
     EXPECT_EQ(list[5].contains("usage"), include);
@@ -163,7 +171,8 @@ TEST(Completion, EchoStandsBefore) {
 TEST(Completion, Stream) {
   const auto writer = make_completion_events(head());
   EXPECT_EQ(writer->add(0, text(Kind::content, "")), "");
-  const auto list = events(writer->begin(0, {}) + writer->add(1, text(Kind::content, "x")) + writer->finish(1, choice()) + writer->end({}));
+  const auto list = events(writer->begin(0, {}) + writer->add(1, text(Kind::content, "x")) +
+                           writer->finish(1, choice()) + writer->end({}));
   ASSERT_EQ(list.size(), 3u);
   EXPECT_EQ(list[0]["choices"][0]["text"], "x");
   EXPECT_EQ(list[0]["choices"][0]["index"], 1);
@@ -194,8 +203,10 @@ TEST(Messages, Stream) {
   EXPECT_EQ(writer->ping().substr(0, 1), ":") << "no event before message_start";
   std::string out = writer->begin(0, {10, 4, 0, 0});
   EXPECT_EQ(events(writer->ping())[0]["type"], "ping");
-  out += writer->add(0, text(Kind::reasoning, "h")) + writer->add(0, text(Kind::reasoning, "m")) + writer->add(0, text(Kind::content, "yes"));
-  out += writer->add(0, text(Kind::call, "f")) + writer->add(0, text(Kind::arguments, "{\"a\":")) + writer->add(0, text(Kind::arguments, " 1}"));
+  out += writer->add(0, text(Kind::reasoning, "h")) + writer->add(0, text(Kind::reasoning, "m")) +
+         writer->add(0, text(Kind::content, "yes"));
+  out += writer->add(0, text(Kind::call, "f")) + writer->add(0, text(Kind::arguments, "{\"a\":")) +
+         writer->add(0, text(Kind::arguments, " 1}"));
   out += writer->add(0, text(Kind::call, "g")) + writer->add(0, text(Kind::arguments, "{\"a\":"));
   Choice whole = choice();
   whole.ending.kind = EndKind::calls;
@@ -204,15 +215,19 @@ TEST(Messages, Stream) {
   const auto list = events(out);
   for (const Json& json : list) {
     std::string type = json["type"];
-    if (json.contains("content_block")) type += " " + json["content_block"]["type"].get<std::string>() + std::to_string(json["index"].get<int>());
-    if (json.contains("delta") && json["delta"].contains("type")) type += " " + json["delta"]["type"].get<std::string>();
+    if (json.contains("content_block"))
+      type += " " + json["content_block"]["type"].get<std::string>() + std::to_string(json["index"].get<int>());
+    if (json.contains("delta") && json["delta"].contains("type"))
+      type += " " + json["delta"]["type"].get<std::string>();
     types.push_back(type);
   }
   EXPECT_EQ(types, (std::vector<std::string>{
-                       "message_start", "content_block_start thinking0", "content_block_delta thinking_delta", "content_block_delta thinking_delta",
-                       "content_block_delta signature_delta", "content_block_stop", "content_block_start text1", "content_block_delta text_delta", "content_block_stop",
-                       "content_block_start tool_use2", "content_block_delta input_json_delta", "content_block_stop", "content_block_start text3",
-                       "content_block_delta text_delta", "content_block_stop", "message_delta", "message_stop"}));
+                       "message_start", "content_block_start thinking0", "content_block_delta thinking_delta",
+                       "content_block_delta thinking_delta", "content_block_delta signature_delta",
+                       "content_block_stop", "content_block_start text1", "content_block_delta text_delta",
+                       "content_block_stop", "content_block_start tool_use2", "content_block_delta input_json_delta",
+                       "content_block_stop", "content_block_start text3", "content_block_delta text_delta",
+                       "content_block_stop", "message_delta", "message_stop"}));
   EXPECT_EQ(list[10]["delta"]["partial_json"], "{\"a\":1}");
   EXPECT_EQ(list[15]["delta"]["stop_reason"], "tool_use");
   EXPECT_EQ(list[15]["usage"]["output_tokens"], 5);
@@ -227,9 +242,10 @@ TEST(Responses, StreamEndsInTheWholeResponse) {
   Choice whole = choice();
   whole.reply.calls = {{"f", "{}", false}};
   whole.ending.kind = EndKind::calls;
-  const auto list = events(writer->begin(0, {}) + writer->add(0, text(Kind::reasoning, "hm")) + writer->add(0, text(Kind::content, "y")) +
-                           writer->add(0, text(Kind::content, "es")) + writer->add(0, text(Kind::call, "f")) +
-                           writer->add(0, text(Kind::arguments, "{}")) + writer->finish(0, whole) + writer->end({}));
+  const auto list = events(writer->begin(0, {}) + writer->add(0, text(Kind::reasoning, "hm")) +
+                           writer->add(0, text(Kind::content, "y")) + writer->add(0, text(Kind::content, "es")) +
+                           writer->add(0, text(Kind::call, "f")) + writer->add(0, text(Kind::arguments, "{}")) +
+                           writer->finish(0, whole) + writer->end({}));
   for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(list[i]["sequence_number"], i);
   EXPECT_EQ(list.front()["type"], "response.created");
   EXPECT_EQ(list.back()["type"], "response.completed");
@@ -244,7 +260,8 @@ TEST(Responses, StreamEndsInTheWholeResponse) {
 TEST(Responses, TwoCallsAreTwoItems) {
   const auto writer = make_responses_events(head(), Json::object());
   writer->begin(0, {});
-  const auto list = events(writer->add(0, text(Kind::call, "f")) + writer->add(0, text(Kind::call, "f", 1)) + writer->finish(0, choice()));
+  const auto list = events(writer->add(0, text(Kind::call, "f")) + writer->add(0, text(Kind::call, "f", 1)) +
+                           writer->finish(0, choice()));
   EXPECT_EQ(list.back()["response"]["output"].size(), 2u);
 }
 
