@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -58,7 +59,10 @@ class StopSignals {
   bool wait(int timeout) {
     pollfd state{pipe_[0], POLLIN, 0};
     char byte = 0;
-    const int n = ::poll(&state, 1, timeout);
+    int n = 0;
+    do {
+      n = ::poll(&state, 1, timeout);
+    } while (n < 0 && errno == EINTR);  // the signal itself, whose byte is in the pipe now
     return n > 0 && ::read(pipe_[0], &byte, 1) == 1;
   }
 
@@ -144,16 +148,21 @@ api::ServiceOptions service_options(const Options& options) {
 // Answers go on until the deadline; a second signal ends them at once.
 void drain(const Context& context, StopSignals& signals, api::Service& service, api::HttpServer& http,
            serve::ModelPool& pool) {
+  using Clock = std::chrono::steady_clock;
   service.drain();
   http.stop_listening();
   pool.drain();
-  if (service.n_running() > 0) context.notice("stopping; " + std::to_string(service.n_running()) + " answers go on");
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(context.options.real("drain"));
-  while (service.n_running() > 0 && std::chrono::steady_clock::now() < until) {
-    if (signals.wait(50)) break;
-  }
-  pool.stop();  // what still runs ends, and its client is told
+  if (http.n_busy() > 0) context.notice("stopping; " + std::to_string(http.n_busy()) + " answers go on");
+  const auto wait_until = [&](Clock::time_point until) {
+    while (http.n_busy() > 0 && Clock::now() < until) {
+      if (signals.wait(20)) break;
+    }
+  };
+  wait_until(Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(context.options.real("drain") * 1000)));
+  // What still runs ends now, and its clients are told; those that do not listen are not waited for.
+  pool.stop();
   service.cancel_all();
+  wait_until(Clock::now() + std::chrono::seconds(2));
   http.stop();
 }
 

@@ -103,7 +103,7 @@ class HttpServer::Impl {
   Handler handler;
   MHD_Daemon* daemon = nullptr;
   int port = 0;
-  std::atomic<int> n_connections{0};
+  std::atomic<int> n_connections{0}, n_busy{0};
   std::once_flag stop_listening_once, stop_once;
 
   // Connections whose request is not complete, and when it must be. A connection is closed by its own thread; this only
@@ -217,6 +217,7 @@ MHD_Result begin(Impl& impl, MHD_Connection* connection, const char* url, const 
     return send(impl, connection, std::move(*answer));
   }
   *state = exchange.release();
+  ++impl.n_busy;
   return MHD_YES;
 }
 
@@ -250,6 +251,7 @@ MHD_Result answer(void* cls, MHD_Connection* connection, const char* url, const 
 
 void completed(void* cls, MHD_Connection* connection, void** state, MHD_RequestTerminationCode) {
   auto& impl = *static_cast<Impl*>(cls);
+  if (*state != nullptr) --impl.n_busy;
   delete static_cast<Exchange*>(*state);
   *state = nullptr;
   // The next request of this connection may begin a while later.
@@ -330,6 +332,10 @@ int HttpServer::port() const {
 
 int HttpServer::n_connections() const {
   return impl_->n_connections.load();
+}
+
+int HttpServer::n_busy() const {
+  return impl_->n_busy.load();
 }
 
 void HttpServer::stop_listening() {

@@ -69,6 +69,7 @@ class HttpServer {
 
   int port() const;
   int n_connections() const;
+  int n_busy() const;     // requests that passed the gate and are not answered to their end
   void stop_listening();  // open connections go on
   // Closes what is still open. Handlers and sources must come back for it: cancel what they wait for first.
   void stop();

@@ -164,7 +164,10 @@ void check_tool_choice(Fields& fields, std::string_view field, Request* out) {
 }
 
 void settle_call_ids(ProblemSlot* problem, std::string_view field, Request* out) {
-  std::map<std::string, std::string> ids;  // as given -> as the template sees it
+  struct Call {
+    std::string id, name;
+  };
+  std::map<std::string, Call> calls;  // id as given -> as the template sees it
   const auto plain = [](const std::string& id) {
     return id.size() == 9 && std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
   };
@@ -183,16 +186,17 @@ void settle_call_ids(ProblemSlot* problem, std::string_view field, Request* out)
         std::string number = std::to_string(n++);
         number.insert(0, number.size() < 5 ? 5 - number.size() : 0, '0');
         // The same call may stand in a conversation twice, where a client repeats a turn.
-        ids[id] = plain(id) ? id : "call" + number;
-        call["id"] = ids[id];
+        const Call& known = calls[id] = {plain(id) ? id : "call" + number, call["function"]["name"].get<std::string>()};
+        call["id"] = known.id;
       }
     }
     if (message.role != "tool") continue;
-    const auto at = ids.find(message.tool_call_id);
-    if (at == ids.end())
+    const auto at = calls.find(message.tool_call_id);
+    if (at == calls.end())
       return refuse(i,
                     "answers a call that no message before it makes: \"" + message.tool_call_id.substr(0, 100) + "\"");
-    message.tool_call_id = at->second;
+    message.tool_call_id = at->second.id;
+    if (message.name.empty()) message.name = at->second.name;  // clients leave it out, and some templates print it
   }
 }
 

@@ -88,6 +88,13 @@ void Run::cancel() {
   for (const auto& part : parts_) part->stream->cancel();
 }
 
+void Run::abandon() {
+  if (done()) return;
+  cancel();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (!done() && std::chrono::steady_clock::now() < until) wait(std::chrono::milliseconds(20));
+}
+
 bool Run::end_thinking() {
   if (!can_end_thinking_) return false;
   for (const auto& part : parts_) part->stream->insert_now();

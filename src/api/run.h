@@ -42,7 +42,9 @@ class Run {
   bool done() const;
   const Problem* failure() const;  // of a choice that failed
   void cancel();                   // by any thread
-  bool end_thinking();             // by any thread; false where no answer can
+  // cancel(), and waits a while for the ends, so that figures count them.
+  void abandon();
+  bool end_thinking();  // by any thread; false where no answer can
 
   size_t n_choices() const { return parts_.size(); }
   const Choice& choice(size_t i) const { return parts_[i]->assembler.choice(); }

@@ -62,8 +62,8 @@ class EventSource : public BodySource {
               std::function<void()> on_end)
       : run_(std::move(run)), writer_(std::move(writer)), ping_(ping), on_end_(std::move(on_end)) {}
   ~EventSource() override {
-    run_->cancel();
     try {
+      run_->abandon();
       on_end_();
     } catch (const std::bad_alloc&) {  // figures that are a little old
     }
@@ -209,7 +209,7 @@ HttpResponse Service::Impl::whole(const HttpRequest& http, Api api, const Head& 
   while (!run->done()) {
     run->wait(kLook);
     if (http.hung_up()) {
-      run->cancel();
+      run->abandon();
       return problem_response(Problem{.status = 499, .message = "the client has gone"}, dialect);
     }
   }

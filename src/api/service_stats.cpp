@@ -70,7 +70,10 @@ std::map<std::string, Stats> Service::Impl::all_stats() {
   {
     const std::lock_guard lock(mutex);
     for (const auto& [id, seen] : seen_) {
-      out[id] = seen.last;
+      // Without a lease nothing runs, and what was counted last still holds.
+      Stats& stats = out[id] = seen.last;
+      stats.n_queued = stats.n_prompt = stats.n_generating = 0;
+      stats.stalled_seconds = 0;
       if (auto lease = seen.model.lock()) alive[id] = std::move(lease);
     }
   }

@@ -217,6 +217,7 @@ TEST(Chat, IdsOfCalls) {
   EXPECT_EQ(request.messages[0].tool_calls[1]["function"]["arguments"], "{\"a\":1}");
   EXPECT_EQ(request.messages[1].tool_call_id, "abcdefgh9");
   EXPECT_EQ(request.messages[2].tool_call_id, "call00000");
+  EXPECT_EQ(request.messages[2].name, "f") << "templates print the function's name with its result";
   EXPECT_EQ(request.n_calls(), 2u);
 }
 
