@@ -53,8 +53,8 @@ struct EngineOptions {
   // or its folder is a warning in the log, never an error.
   std::string image_dir;
   ImageMode image_mode = ImageMode::automatic;
-  // Bytes that weights may take in memory; 0: three quarters of what the machine or the cgroup has left. A model that is
-  // larger runs from a mapped image, which is made first where there is none; without images it is an error.
+  // Bytes that weights may take in memory; 0: three quarters of what the machine or the cgroup has left. A model that
+  // is larger runs from a mapped image, which is made first where there is none; without images it is an error.
   uint64_t memory_bytes = 0;
   // The folder of tuning sidecars (engine/tuning.h); "": untuned. One that does not hold is warned of and ignored.
   std::string tune_dir;
