@@ -50,7 +50,7 @@ struct Function {
 
 enum class CallMode : uint8_t {
   required,   // calls, nothing else
-  automatic,  // text until before_name's beginning appears (which must not be empty), then a call; or text alone
+  automatic,  // text until before_name's first piece appears, then what that begins; or text alone
 };
 
 struct ToolOptions {

@@ -1,6 +1,8 @@
 // Building networks. What is done to a whole one is in network_finish.cpp.
 #include "grammar/network.h"
 
+#include <map>
+
 namespace quern::grammar {
 
 int32_t NetworkBuilder::add_state() {
@@ -83,13 +85,26 @@ void NetworkBuilder::repeat(int32_t from, int32_t to, int32_t rule, uint32_t min
   add_edge(loop, {EdgeKind::repeat, to, rule, min, max});
 }
 
-int32_t NetworkBuilder::code_point_rule(const CodeSet& set) {
-  const auto found = code_point_rules_.find(set);
-  if (found != code_point_rules_.end()) return found->second;
-  const int32_t rule = add_rule("character");
-  code_points(start(rule), end(rule), set);
-  code_point_rules_.emplace(set, rule);
-  return rule;
+int32_t NetworkBuilder::embed(const Network& network) {
+  std::vector<int32_t> states(network.is_end.size(), kFinalState);
+  for (size_t s = 1; s < states.size(); ++s) states[s] = add_state();
+  const auto first_rule = static_cast<int32_t>(rules_.size());
+  for (const Rule& rule : network.rules) {
+    rules_.push_back({rule.name, states[static_cast<size_t>(rule.start)], states[static_cast<size_t>(rule.end)]});
+  }
+  for (size_t s = 1; s < states.size(); ++s) {
+    for (int32_t e = network.edge_begin[s]; e < network.edge_begin[s + 1]; ++e) {
+      Edge edge = network.edges[static_cast<size_t>(e)];
+      edge.target = states[static_cast<size_t>(edge.target)];
+      if (edge.kind == EdgeKind::bytes) {
+        bytes(states[s], edge.target, network.sets[static_cast<size_t>(edge.index)]);
+        continue;
+      }
+      if (edge.kind != EdgeKind::empty) edge.index += first_rule;
+      add_edge(states[s], edge);
+    }
+  }
+  return first_rule + network.root;
 }
 
 }  // namespace quern::grammar

@@ -7,7 +7,6 @@
 #include <bitset>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -74,8 +73,7 @@ class NetworkBuilder {
   void code_points(int32_t from, int32_t to, const CodeSet& set);
   void call(int32_t from, int32_t to, int32_t rule) { add_edge(from, {EdgeKind::call, to, rule, 0, 0}); }
   void repeat(int32_t from, int32_t to, int32_t rule, uint32_t min, uint32_t max);
-  // A rule for one code point of set; equal sets share it.
-  int32_t code_point_rule(const CodeSet& set);
+  int32_t embed(const Network& network);  // a copy of all its rules; the root's
 
   // Past the limits nothing more is added, and finish() says so.
   bool full() const { return states_.size() > kMaxStates || n_edges_ > kMaxEdges; }
@@ -95,7 +93,6 @@ class NetworkBuilder {
   size_t n_edges_ = 0;
   std::vector<ByteSet> sets_;
   std::unordered_map<ByteSet, int32_t> set_index_;
-  std::map<CodeSet, int32_t> code_point_rules_;
 };
 
 }  // namespace quern::grammar

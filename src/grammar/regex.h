@@ -53,7 +53,7 @@ struct Dfa {
 Result<Dfa> dfa_of(const Regex& regex);
 Result<Dfa> intersect(const Dfa& a, const Dfa& b);
 Result<Dfa> with_length(const Dfa& dfa, uint32_t min, uint32_t max);
-// Decimal integers without sign whose value is a multiple of `divisor` (1 to 10000).
+// Decimal integers, any number of '-' before them, whose value is a multiple of `divisor` (1 to 10000).
 Dfa multiples_of(uint32_t divisor);
 Dfa trimmed(Dfa dfa);
 // The shortest and the longest text, in code points; longest may be kUnbounded. dfa is not empty.

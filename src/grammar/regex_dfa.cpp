@@ -1,6 +1,8 @@
 // Deterministic automata over code points: from a syntax tree, products, lengths.
 #include <algorithm>
 #include <map>
+#include <span>
+#include <utility>
 
 #include "grammar/network.h"
 #include "grammar/regex.h"
@@ -278,11 +280,11 @@ Result<Dfa> with_length(const Dfa& dfa, uint32_t min, uint32_t max) {
 
 Dfa multiples_of(uint32_t divisor) {
   Dfa dfa;
-  dfa.cuts = {0};
+  dfa.cuts = {0, '-', '-' + 1};
   for (uint32_t c = '0'; c <= '9' + 1; ++c) dfa.cuts.push_back(c);
   for (uint32_t value = 0; value <= divisor; ++value) {  // state 0: no digit yet; state r + 1: remainder r
     dfa.accept.push_back(value == 1);
-    dfa.next.push_back(-1);
+    dfa.next.insert(dfa.next.end(), {-1, value == 0 ? 0 : -1, -1});
     for (uint32_t digit = 0; digit < 10; ++digit) {
       const uint32_t rest = ((value == 0 ? 0 : value - 1) * 10 + digit) % divisor;
       dfa.next.push_back(static_cast<int32_t>(rest) + 1);

@@ -69,7 +69,8 @@ int32_t add_json_char_rule(NetworkBuilder& b) {
 void TextEmitter::inline_set(int32_t from, int32_t to, const CodeSet& set) {
   if (spelling_ == Spelling::plain) return builder_.code_points(from, to, set);
   builder_.code_points(from, to, set.common(kJsonPlain));
-  for (const CodeRange& range : set.without(kJsonPlain).ranges()) {
+  const CodeSet escaped = set.without(kJsonPlain);
+  for (const CodeRange& range : escaped.ranges()) {
     for (uint32_t code = range.first; code <= range.last; ++code) builder_.literal(from, to, json_escape(code));
   }
 }
