@@ -77,9 +77,10 @@ class NetworkBuilder {
 
   // Past the limits nothing more is added, and finish() says so.
   bool full() const { return states_.size() > kMaxStates || n_edges_ > kMaxEdges; }
-  // Drops what cannot be finished. Errors: limit_exceeded; invalid_argument where root matches no text at all, or a
-  // rule calls itself before reading a byte.
-  Result<std::shared_ptr<const Network>> finish(int32_t root);
+  void set_name(int32_t rule, std::string name) { rules_[static_cast<size_t>(rule)].name = std::move(name); }
+  // Drops what cannot be finished. Errors: limit_exceeded; invalid_argument where root or a rule of `needed` matches no
+  // text at all, or a rule calls itself before reading a byte.
+  Result<std::shared_ptr<const Network>> finish(int32_t root, std::vector<int32_t> needed = {});
 
  private:
   friend class NetworkFinisher;

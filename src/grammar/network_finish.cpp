@@ -15,10 +15,11 @@ class NetworkFinisher {
     for (const Rule& rule : rules_) is_end_[index(rule.end)] = 1;
   }
 
-  Result<std::shared_ptr<const Network>> run(int32_t root) {
+  Result<std::shared_ptr<const Network>> run(int32_t root, const std::vector<int32_t>& needed) {
     complete_ = reaches_end(&NetworkFinisher::may_pass);
-    if (!complete_[index(rules_[index(root)].start)]) {
-      return Error{Status::invalid_argument, "no text matches rule '" + rules_[index(root)].name + "'"};
+    for (const int32_t rule : needed) {
+      if (complete_[index(rules_[index(rule)].start)]) continue;
+      return Error{Status::invalid_argument, "no text matches '" + rules_[index(rule)].name + "'"};
     }
     drop_dead_edges();
     shorten();
@@ -222,12 +223,13 @@ class NetworkFinisher {
   std::vector<uint8_t> complete_;
 };
 
-Result<std::shared_ptr<const Network>> NetworkBuilder::finish(int32_t root) {
+Result<std::shared_ptr<const Network>> NetworkBuilder::finish(int32_t root, std::vector<int32_t> needed) {
+  needed.push_back(root);
   if (full()) {
     return Error{Status::limit_exceeded, "the grammar is too large: more than " + std::to_string(kMaxStates) +
                                              " states or " + std::to_string(kMaxEdges) + " edges"};
   }
-  return NetworkFinisher(*this).run(root);
+  return NetworkFinisher(*this).run(root, needed);
 }
 
 }  // namespace quern::grammar

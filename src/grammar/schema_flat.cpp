@@ -242,7 +242,9 @@ Result<void> SchemaFlattener::apply_object(FlatSchema& flat, const SchemaRef& sc
     flat.says_additional = true;
     const SchemaRef at = schema.at("additionalProperties");
     std::set<std::string> own;
-    for (const auto& [name, value] : (listed != nullptr ? *listed : Json::object()).items()) own.insert(name);
+    if (listed != nullptr) {
+      for (const auto& [name, value] : listed->items()) own.insert(name);
+    }
     for (FlatProperty& property : flat.properties) {
       if (!own.contains(property.name)) property.schemas.push_back(at);
     }

@@ -121,7 +121,7 @@ class ToolCompiler {
       b_.repeat(from, last, round, 0, max);
       add_free_text(b_, last, to, nowhere, {spelled(form_.before_name[0])});
     }
-    return b_.finish(root);
+    return b_.finish(root, needed_);
   }
 
  private:
@@ -160,6 +160,8 @@ class ToolCompiler {
     if (!document.ok()) return named(document.error());
     auto arguments = SchemaCompiler(b_, *document, options_.schema).compile(true);
     if (!arguments.ok()) return named(arguments.error());
+    b_.set_name(*arguments, "arguments of function " + function.name);
+    needed_.push_back(*arguments);
     const int32_t begin = b_.add_state(), end = b_.add_state(), before = b_.add_state();
     b_.literal(from, begin, function.name);
     pieces(begin, before, form_.before_arguments);
@@ -171,6 +173,7 @@ class ToolCompiler {
   const CallForm& form_;
   const ToolOptions& options_;
   NetworkBuilder b_;
+  std::vector<int32_t> needed_;
 };
 
 Error no_memory() {
