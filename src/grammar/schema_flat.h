@@ -96,16 +96,20 @@ class SchemaFlattener {
 
  private:
   static constexpr size_t kMaxAlternatives = 1024, kMaxWork = 200000;
-  static constexpr int kMaxChain = 200;
+  static constexpr int kMaxChain = 200, kMaxNested = 400;
+  struct Nesting {  // counts calls of spread that are under way
+    explicit Nesting(int& n) : count(n) { ++count; }
+    ~Nesting() { --count; }
+    int& count;
+  };
   using Chain = std::shared_ptr<const SchemaChain>;
-  friend struct KeywordTable;
 
   Result<void> apply(FlatSchema& flat, const SchemaRef& schema, const Chain& above);
   Result<void> apply_keyword(FlatSchema& flat, const SchemaRef& schema, const std::string& keyword, const Chain& chain);
   Result<void> apply_array(FlatSchema& flat, const SchemaRef& schema);
   Result<void> apply_object(FlatSchema& flat, const SchemaRef& schema);
   Result<void> apply_values(FlatSchema& flat, const SchemaRef& at, bool single);
-  Result<void> spread(FlatSchema flat, std::vector<FlatSchema>& out, int depth);
+  Result<void> spread(FlatSchema flat, std::vector<FlatSchema>& out);
   // Drops types and values that other keywords rule out; says what contradicts.
   Result<void> settle(FlatSchema& flat, std::string& contradiction);
   Result<void> require_exclusive(const FlatGroup& group);
@@ -119,6 +123,7 @@ class SchemaFlattener {
 
   const SchemaDocument& document_;
   size_t work_ = 0;
+  int n_nested_ = 0;
   std::set<const Json*> exclusive_;  // oneOf groups that have been proved
   std::map<const Json*, Dfa> dfas_;
   std::map<const Json*, std::set<std::string>> enum_keys_;

@@ -13,7 +13,7 @@ Result<std::vector<FlatSchema>> SchemaFlattener::alternatives(const Conjunction&
 Result<std::vector<FlatSchema>> SchemaFlattener::alternatives(FlatSchema flat) {
   const bool has_choice = !flat.groups.empty();
   std::vector<FlatSchema> spread_out, result;
-  QUERN_TRY_VOID(spread(std::move(flat), spread_out, 0));
+  QUERN_TRY_VOID(spread(std::move(flat), spread_out));
   std::string first;
   for (FlatSchema& one : spread_out) {
     std::string contradiction;
@@ -25,7 +25,7 @@ Result<std::vector<FlatSchema>> SchemaFlattener::alternatives(FlatSchema flat) {
   return result;
 }
 
-Result<void> SchemaFlattener::spread(FlatSchema flat, std::vector<FlatSchema>& out, int depth) {
+Result<void> SchemaFlattener::spread(FlatSchema flat, std::vector<FlatSchema>& out) {
   QUERN_TRY_VOID(spend(flat.pointer));
   if (flat.never) return {};
   if (flat.groups.empty()) {
@@ -34,13 +34,14 @@ Result<void> SchemaFlattener::spread(FlatSchema flat, std::vector<FlatSchema>& o
     return schema_error(Status::limit_exceeded, out[0].pointer, "more than 1024 combinations of anyOf and oneOf");
   }
   const FlatGroup group = flat.groups.back();
-  if (depth > kMaxChain) return schema_error(Status::limit_exceeded, group.pointer, "too many groups of anyOf and oneOf in one place");
+  const Nesting nesting(n_nested_);
+  if (n_nested_ > kMaxNested) return schema_error(Status::limit_exceeded, group.pointer, "too many groups of anyOf and oneOf depend on each other");
   flat.groups.pop_back();
   if (group.exactly_one) QUERN_TRY_VOID(require_exclusive(group));
   for (const SchemaRef& branch : group.branches) {
     FlatSchema copy = flat;
     QUERN_TRY_VOID(apply(copy, branch, group.owner));
-    QUERN_TRY_VOID(spread(std::move(copy), out, depth + 1));
+    QUERN_TRY_VOID(spread(std::move(copy), out));
   }
   return {};
 }
@@ -96,7 +97,8 @@ Result<void> SchemaFlattener::settle(FlatSchema& flat, std::string& contradictio
 
 Result<void> SchemaFlattener::require_exclusive(const FlatGroup& group) {
   const Json* key = group.branches[0].node;
-  if (exclusive_.contains(key)) return {};
+  // A group met again while it is being proved is taken as proved: it recurs below a value.
+  if (!exclusive_.insert(key).second) return {};
   for (size_t i = 0; i < group.branches.size(); ++i) {
     for (size_t j = i + 1; j < group.branches.size(); ++j) {
       QUERN_TRY(const bool apart, exclude({group.branches[i]}, {group.branches[j]}, 0));
@@ -106,7 +108,6 @@ Result<void> SchemaFlattener::require_exclusive(const FlatGroup& group) {
                               " may hold together; anyOf says that this is allowed");
     }
   }
-  exclusive_.insert(key);
   return {};
 }
 
@@ -117,7 +118,7 @@ Result<bool> SchemaFlattener::exclude(const Conjunction& a, const Conjunction& b
   const auto spread_of = [&](const Conjunction& schemas) -> Result<std::vector<FlatSchema>> {
     QUERN_TRY(FlatSchema flat, flatten(schemas));
     std::vector<FlatSchema> out;
-    QUERN_TRY_VOID(spread(std::move(flat), out, depth));
+    QUERN_TRY_VOID(spread(std::move(flat), out));
     std::string ignored;
     for (FlatSchema& one : out) QUERN_TRY_VOID(settle(one, ignored));
     return out;

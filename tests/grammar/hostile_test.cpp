@@ -35,8 +35,8 @@ TEST(Hostile, Depth) {
 
 TEST(Hostile, LongChains) {
   std::string rules = "root ::= r0\n", schema_text = R"({"$ref":"#/$defs/d0","$defs":{)";
-  for (int i = 0; i < 20000; ++i) rules += "r" + std::to_string(i) + " ::= \"a\"? r" + std::to_string(i + 1) + "\n";
-  const Grammar g = gbnf(rules + "r20000 ::= \"b\"");
+  for (int i = 0; i < 10000; ++i) rules += "r" + std::to_string(i) + " ::= \"a\"? r" + std::to_string(i + 1) + "\n";
+  const Grammar g = gbnf(rules + "r10000 ::= \"b\"");
   EXPECT_TRUE(fits(g, "aab"));
   EXPECT_FALSE(fits(g, "aa"));
   for (int i = 0; i < 5000; ++i) {
@@ -72,6 +72,12 @@ TEST(Hostile, Combinations) {
   std::string nested = R"({"type":"integer"})";
   for (int i = 0; i < 60; ++i) nested = R"({"anyOf":[)" + nested + R"(,{"type":"null"}],"description":"x"})";
   EXPECT_TRUE(fits(schema(nested), "3"));
+  std::string choices = R"({"$ref":"#/$defs/d0","$defs":{)";
+  for (int i = 0; i < 3000; ++i) {
+    const std::string branch = R"({"type":"object","properties":{"k":{"$ref":"#/$defs/d)" + std::to_string(i + 1) + R"("}},"required":["k"]})";
+    choices += "\"d" + std::to_string(i) + "\":{\"oneOf\":[" + branch + "," + branch + "]},";
+  }
+  EXPECT_FALSE(Grammar::from_schema(choices + R"("d3000":{"type":"null"}}})").ok());
   std::string doubling = R"({"$ref":"#/$defs/d0","$defs":{)";
   for (int i = 0; i < 60; ++i) {
     const std::string next = "{\"$ref\":\"#/$defs/d" + std::to_string(i + 1) + "\"}";

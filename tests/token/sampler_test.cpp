@@ -382,7 +382,7 @@ TEST(LogProbs, MatchTheDefinition) {
 }
 
 TEST(Sampler, OnlyAllowedTokens) {
-  const auto logits = random_logits(200, 5);
+  const auto logits = random_logits(200, 5, 0.5);
   std::vector<uint64_t> allowed(4, 0);
   const std::vector<int32_t> ids = {3, 64, 131, 199};
   for (const int32_t id : ids) allowed[static_cast<size_t>(id) / 64] |= 1ULL << (id % 64);
