@@ -12,7 +12,7 @@ namespace quern::grammar {
 // Everything in it is under its mutex.
 struct MatcherCache {
   static constexpr size_t kMaxMaskBytes = size_t{32} << 20;
-  static constexpr uint64_t kMaskWork = 4000000, kSliceWork = 200000;  // edges looked at
+  static constexpr uint64_t kMaskWork = 4000000;  // edges looked at
 
   MatcherCache(std::shared_ptr<const Network> network, size_t n_words)
       : automaton(std::move(network)), n_kept(std::max(size_t{16}, kMaxMaskBytes / (n_words * sizeof(uint64_t)))) {}
@@ -190,19 +190,24 @@ Result<Matcher> Matcher::create(std::shared_ptr<Constraint> constraint) {
   }
 }
 
-Result<void> Matcher::move_to_newer_cache() {
-  const std::shared_ptr<MatcherCache> newer = constraint_->newer_than(cache_);
+bool Matcher::move_to(const std::shared_ptr<MatcherCache>& newer) {
   const std::scoped_lock lock(cache_->mutex, newer->mutex);
   std::deque<Point> moved = history_;
   newer->automaton.clear_limit();
   newer->automaton.set_work_limit(newer->automaton.work() + MatcherCache::kMaskWork);
   for (Point& point : moved) {
     point.state = newer->automaton.adopt(cache_->automaton, point.state);
-    if (point.state < 0) return {};  // full as well: the next round goes on from the old cache to a newer one
+    if (point.state < 0) return false;
   }
   history_ = std::move(moved);
   cache_ = newer;
-  return {};
+  return true;
+}
+
+// To the newest cache, or where that is full as well to an empty one.
+void Matcher::move_to_newer_cache() {
+  const auto newer = constraint_->newer_than(cache_);
+  if (!move_to(newer)) move_to(constraint_->newer_than(newer));
 }
 
 template <class Work>
@@ -218,7 +223,7 @@ Result<void> Matcher::guarded(const Work& work) {
         if (automaton.limit() == RunLimit::none) return {};
         if (automaton.limit() == RunLimit::ambiguity) break;
       }
-      QUERN_TRY_VOID(move_to_newer_cache());
+      move_to_newer_cache();
     }
     return Error{Status::limit_exceeded, "the grammar is too ambiguous here: too many ways to read the text at once"};
   } catch (const std::bad_alloc&) {

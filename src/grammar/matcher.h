@@ -75,7 +75,8 @@ class Matcher {
   template <class Work>
   Result<void> guarded(const Work& work);
   Result<std::string> forced_bytes(size_t limit);  // markers as the network spells them
-  Result<void> move_to_newer_cache();
+  void move_to_newer_cache();
+  bool move_to(const std::shared_ptr<MatcherCache>& newer);
   Result<void> push(Point point);
   int32_t state() const { return history_.back().state; }
 

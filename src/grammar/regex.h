@@ -49,10 +49,19 @@ struct Dfa {
   bool empty() const { return accept.empty(); }
 };
 
+// What may be spent on building automata, in table entries and members of sets; shared by all of one grammar.
+struct DfaWork {
+  uint64_t left;
+  bool spend(uint64_t n) {
+    left = n > left ? 0 : left - n;
+    return left > 0;
+  }
+};
+
 // Errors: limit_exceeded where they become too large. What cannot lead to an end is cut away; empty() if nothing can.
-Result<Dfa> dfa_of(const Regex& regex);
-Result<Dfa> intersect(const Dfa& a, const Dfa& b);
-Result<Dfa> with_length(const Dfa& dfa, uint32_t min, uint32_t max);
+Result<Dfa> dfa_of(const Regex& regex, DfaWork& work);
+Result<Dfa> intersect(const Dfa& a, const Dfa& b, DfaWork& work);
+Result<Dfa> with_length(const Dfa& dfa, uint32_t min, uint32_t max, DfaWork& work);
 // Decimal integers, any number of '-' before them, whose value is a multiple of `divisor` (1 to 10000).
 Dfa multiples_of(uint32_t divisor);
 Dfa trimmed(Dfa dfa);

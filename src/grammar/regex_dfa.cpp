@@ -10,7 +10,7 @@
 namespace quern::grammar {
 namespace {
 
-constexpr size_t kMaxNfaStates = 20000, kMaxTable = 4000000, kMaxSetWork = 20000000, kMaxSets = 1024, kMaxCuts = 4096;
+constexpr size_t kMaxNfaStates = 20000, kMaxTable = 2000000, kMaxLengthStates = 400000, kMaxSets = 1024, kMaxCuts = 4096;
 
 size_t index(int32_t i) {
   return static_cast<size_t>(i);
@@ -146,9 +146,9 @@ bool Dfa::matches(std::string_view text) const {
   return state >= 0 && accept[index(state)];
 }
 
-Result<Dfa> dfa_of(const Regex& regex) {
+Result<Dfa> dfa_of(const Regex& regex, DfaWork& budget) {
   const Nfa nfa(regex);
-  if (nfa.full()) return too_large();
+  if (nfa.full() || !budget.spend(nfa.arcs.size())) return too_large();
   Dfa dfa;
   dfa.cuts = cuts_of(nfa.sets);
   const size_t n = dfa.cuts.size();
@@ -161,10 +161,10 @@ Result<Dfa> dfa_of(const Regex& regex) {
   std::vector<const std::vector<int32_t>*> sets;
   std::vector<uint32_t> seen(nfa.arcs.size(), 0);
   uint32_t stamp = 0;
-  size_t work = 0;
+  bool has_work = true;
   const auto id_of = [&](std::vector<int32_t> set) {
     close(nfa, set, seen, ++stamp);
-    work += set.size();
+    has_work = budget.spend(set.size() + n);
     const auto [it, is_new] = ids.try_emplace(std::move(set), static_cast<int32_t>(sets.size()));
     if (is_new) {
       sets.push_back(&it->first);
@@ -187,7 +187,7 @@ Result<Dfa> dfa_of(const Regex& regex) {
       target.erase(std::unique(target.begin(), target.end()), target.end());
       dfa.next.push_back(target.empty() ? -1 : id_of(std::move(target)));
     }
-    if (dfa.next.size() > kMaxTable || work > kMaxSetWork) return too_large();
+    if (dfa.next.size() > kMaxTable || !has_work) return too_large();
   }
   return trimmed(std::move(dfa));
 }
@@ -230,7 +230,7 @@ Dfa trimmed(Dfa dfa) {
   return result;
 }
 
-Result<Dfa> intersect(const Dfa& a, const Dfa& b) {
+Result<Dfa> intersect(const Dfa& a, const Dfa& b, DfaWork& work) {
   Dfa dfa;
   if (a.empty() || b.empty()) return dfa;
   std::ranges::set_union(a.cuts, b.cuts, std::back_inserter(dfa.cuts));
@@ -252,17 +252,18 @@ Result<Dfa> intersect(const Dfa& a, const Dfa& b) {
       if (is_new) pairs.push_back(target);
       dfa.next.push_back(it->second);
     }
-    if (dfa.next.size() > kMaxTable) return too_large();
+    if (dfa.next.size() > kMaxTable || !work.spend(dfa.cuts.size())) return too_large();
   }
   return trimmed(std::move(dfa));
 }
 
-Result<Dfa> with_length(const Dfa& dfa, uint32_t min, uint32_t max) {
+Result<Dfa> with_length(const Dfa& dfa, uint32_t min, uint32_t max, DfaWork& work) {
   Dfa result;
   result.cuts = dfa.cuts;
   if (dfa.empty() || min > max) return result;
   const uint32_t cap = max == kUnbounded ? min : max;  // without an upper bound, lengths from min on are alike
-  if ((uint64_t{cap} + 1) * dfa.next.size() > kMaxTable) return too_large();
+  const uint64_t factor = uint64_t{cap} + 1;
+  if (factor * dfa.size() > kMaxLengthStates || !work.spend(factor * dfa.next.size())) return too_large();
   const auto n = static_cast<uint32_t>(dfa.size());
   const auto id = [n](int32_t state, uint32_t length) { return static_cast<int32_t>(length * n + static_cast<uint32_t>(state)); };
   for (uint32_t length = 0; length <= cap; ++length) {

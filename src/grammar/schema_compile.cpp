@@ -132,7 +132,7 @@ Result<void> SchemaCompiler::build_number(int32_t from, int32_t to, const FlatSc
     plain.regex(from, to, regex);
     return {};
   }
-  auto dfa = number_dfa(flat.number, integer);
+  auto dfa = number_dfa(flat.number, integer, flattener_.dfa_work());
   if (!dfa.ok()) return schema_error(dfa.error().status, flat.number.pointer, dfa.error().message);
   if (dfa->empty()) {
     return schema_error(Status::invalid_argument, flat.number.pointer, "no number of at most 19 digits is within the limits");
@@ -155,14 +155,7 @@ Result<void> SchemaCompiler::build_string(int32_t from, int32_t to, const FlatSc
     return {};
   }
   const std::string& pointer = flat.patterns[0].pointer;
-  const auto named = [&](const Error& error) { return schema_error(error.status, pointer, error.message); };
-  Dfa all;
-  for (size_t i = 0; i < flat.patterns.size(); ++i) {
-    auto dfa = dfa_of(*flat.patterns[i].regex);
-    if (dfa.ok() && i > 0) dfa = intersect(all, *dfa);
-    if (!dfa.ok()) return named(dfa.error());
-    all = std::move(*dfa);
-  }
+  QUERN_TRY(Dfa all, flattener_.dfa_of_all(flat.patterns));
   if (!all.empty() && has_length) {
     const LengthBounds bounds = length_bounds(all);
     const bool holds_anyway = bounds.shortest >= flat.min_length && bounds.longest <= flat.max_length;
@@ -171,8 +164,8 @@ Result<void> SchemaCompiler::build_string(int32_t from, int32_t to, const FlatSc
       return {};
     }
     if (!holds_anyway) {
-      auto bounded = with_length(all, flat.min_length, flat.max_length);
-      if (!bounded.ok()) return named(bounded.error());
+      auto bounded = with_length(all, flat.min_length, flat.max_length, flattener_.dfa_work());
+      if (!bounded.ok()) return schema_error(bounded.error().status, pointer, bounded.error().message);
       all = std::move(*bounded);
     }
   }

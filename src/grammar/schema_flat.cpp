@@ -88,8 +88,9 @@ Result<FlatPattern> pattern_at(const SchemaRef& at, const std::string& keyword) 
 
 }  // namespace
 
-Result<void> SchemaFlattener::spend(const std::string& pointer) {
-  if (++work_ <= kMaxWork) return {};
+Result<void> SchemaFlattener::spend(const std::string& pointer, size_t n) {
+  work_ += n;
+  if (work_ <= kMaxWork) return {};
   return schema_error(Status::limit_exceeded, pointer, "too many combinations of anyOf, oneOf, allOf and $ref");
 }
 
@@ -116,7 +117,11 @@ Result<FlatSchema> SchemaFlattener::flatten(const Conjunction& schemas) {
 }
 
 Result<void> SchemaFlattener::apply(FlatSchema& flat, const SchemaRef& schema, const Chain& above) {
-  QUERN_TRY_VOID(spend(schema.pointer));
+  size_t n_members = schema.node->size();
+  for (const char* list : {"properties", "required", "enum"}) {
+    if (schema.node->is_object() && schema.node->contains(list)) n_members += (*schema.node)[list].size();
+  }
+  QUERN_TRY_VOID(spend(schema.pointer, 1 + n_members / 16));
   int depth = 0;
   for (const SchemaChain* link = above.get(); link != nullptr; link = link->above.get()) {
     if (link->node == schema.node) {

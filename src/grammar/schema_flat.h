@@ -93,9 +93,12 @@ class SchemaFlattener {
   Result<std::vector<FlatSchema>> alternatives(FlatSchema flat);
   // JSON Schema's own meaning.
   Result<bool> validates(const Json& value, const SchemaRef& schema, int depth = 0);
+  // All patterns at once; errors name the first. Work on automata has one budget for a whole schema.
+  Result<Dfa> dfa_of_all(const std::vector<FlatPattern>& patterns);
+  DfaWork& dfa_work() { return dfa_work_; }
 
  private:
-  static constexpr size_t kMaxAlternatives = 1024, kMaxWork = 200000;
+  static constexpr size_t kMaxAlternatives = 1024, kMaxWork = 500000, kMaxDfaWork = 60000000;
   static constexpr int kMaxChain = 200, kMaxNested = 400;
   struct Nesting {  // counts calls of spread that are under way
     explicit Nesting(int& n) : count(n) { ++count; }
@@ -119,10 +122,12 @@ class SchemaFlattener {
   Result<bool> validates_keyword(const Json& value, const SchemaRef& schema, const std::string& keyword, int depth);
   Result<bool> validates_object(const Json& value, const SchemaRef& schema, int depth);
   Result<const Dfa*> dfa_at(const SchemaRef& at, bool is_format);
-  Result<void> spend(const std::string& pointer);
+  Result<void> spend(const std::string& pointer, size_t n = 1);
 
   const SchemaDocument& document_;
   size_t work_ = 0;
+  DfaWork dfa_work_{kMaxDfaWork};
+  std::set<const Json*> checked_;  // schemas whose keywords validates() has looked over
   int n_nested_ = 0;
   std::set<const Json*> exclusive_;  // oneOf groups that have been proved
   std::map<const Json*, Dfa> dfas_;

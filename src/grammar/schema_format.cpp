@@ -1,4 +1,5 @@
-// Formats as regular expressions. Each describes valid texts only, but not always all of them: docs/GRAMMARS.md.
+// Formats as regular expressions. Each describes valid texts only, but not always all of them: docs/GRAMMARS.md. A host
+// inside an email address has short labels, and a URI's any length, so that a maxLength beside them stays small.
 #include "grammar/schema_flat.h"
 
 namespace quern::grammar {
@@ -12,6 +13,8 @@ namespace {
 #define TIME "(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+\\-]([01][0-9]|2[0-3]):[0-5][0-9]))"
 #define LABEL "[A-Za-z0-9]([A-Za-z0-9\\-]{0,61}[A-Za-z0-9])?"
 #define HOST "(" LABEL "(\\." LABEL "){0,3})"
+#define SHORT_LABEL "[A-Za-z0-9]([A-Za-z0-9\\-]{0,18}[A-Za-z0-9])?"
+#define SHORT_HOST "(" SHORT_LABEL "(\\." SHORT_LABEL "){0,3})"
 #define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 #define IPV4 "(" BYTE "(\\." BYTE "){3})"
 #define H16 "[0-9A-Fa-f]{1,4}"
@@ -23,7 +26,8 @@ namespace {
 #define ESCAPED "%[0-9A-Fa-f]{2}"
 #define PCHAR "([A-Za-z0-9\\-._~!$&'()*+,;=:@]|" ESCAPED ")"
 #define QUERY "([A-Za-z0-9\\-._~!$&'()*+,;=:@/?]|" ESCAPED ")*"
-#define AUTHORITY "((([A-Za-z0-9\\-._~!$&'()*+,;=:]|" ESCAPED ")*@)?" HOST "(:[0-9]{1,5})?)"
+#define NAME_PART "[A-Za-z0-9]+(-+[A-Za-z0-9]+)*"
+#define AUTHORITY "(" NAME_PART "(\\." NAME_PART ")*(:[0-9]{1,5})?)"
 #define PATH "(/" PCHAR "*)*"
 #define TAIL "(\\?" QUERY ")?(#" QUERY ")?"
 #define SCHEME "[A-Za-z][A-Za-z0-9+\\-.]*"
@@ -38,7 +42,7 @@ constexpr Format kFormats[] = {
     {"date-time", "^" DATE "T" TIME "$"},
     {"duration", "^P((([0-9]+Y)([0-9]+M([0-9]+D)?)?|[0-9]+M([0-9]+D)?|[0-9]+D)(T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))?|"
                  "T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S)|[0-9]+W)$"},
-    {"email", "^[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-]+)*@" HOST "$"},
+    {"email", "^[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-]+)*@" SHORT_HOST "$"},
     {"hostname", "^" HOST "$"},
     {"ipv4", "^" IPV4 "$"},
     {"ipv6", "^" IPV6 "$"},

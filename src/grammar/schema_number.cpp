@@ -68,9 +68,9 @@ bool is_zero(const Decimal& d) {
   return d.whole == "0" && d.fraction.empty();
 }
 
-Result<Dfa> from_text(const std::string& text) {
+Result<Dfa> from_text(const std::string& text, DfaWork& work) {
   QUERN_TRY(const Regex regex, parse_regex("^(" + text + ")$"));
-  return dfa_of(regex);
+  return dfa_of(regex, work);
 }
 
 const char* const kAnyMagnitude = "[0-9]+(\\.[0-9]+)?";
@@ -138,7 +138,7 @@ bool NumberLimits::contradictory() const {
   return order > 0 || (order == 0 && (low->exclusive || high->exclusive));
 }
 
-Result<Dfa> number_dfa(const NumberLimits& limits, bool integer) {
+Result<Dfa> number_dfa(const NumberLimits& limits, bool integer, DfaWork& work) {
   size_t fraction = kMaxDigits, whole_limit = kMaxWhole;
   std::vector<uint32_t> divisors;
   for (const Decimal& multiple : limits.multiples) {
@@ -171,17 +171,17 @@ Result<Dfa> number_dfa(const NumberLimits& limits, bool integer) {
     base = "-?(0|[1-9][0-9]{0," + std::to_string(whole_limit - 1) + "})";
     if (fraction > 0) base += "(\\.[0-9]{1," + std::to_string(fraction) + "})?";
   }
-  QUERN_TRY(Dfa dfa, from_text(base));
+  QUERN_TRY(Dfa dfa, from_text(base, work));
   if (limits.low && low_near) {
-    QUERN_TRY(const Dfa bound, from_text(above(*limits.low)));
-    QUERN_TRY(dfa, intersect(dfa, bound));
+    QUERN_TRY(const Dfa bound, from_text(above(*limits.low), work));
+    QUERN_TRY(dfa, intersect(dfa, bound, work));
   }
   if (limits.high && high_near) {
-    QUERN_TRY(const Dfa bound, from_text(below(*limits.high)));
-    QUERN_TRY(dfa, intersect(dfa, bound));
+    QUERN_TRY(const Dfa bound, from_text(below(*limits.high), work));
+    QUERN_TRY(dfa, intersect(dfa, bound, work));
   }
   for (const uint32_t divisor : divisors) {
-    QUERN_TRY(dfa, intersect(dfa, multiples_of(divisor)));
+    QUERN_TRY(dfa, intersect(dfa, multiples_of(divisor), work));
   }
   return dfa;
 }

@@ -39,6 +39,6 @@ extern const char* const kIntegerPattern;
 extern const char* const kNumberPattern;
 // Texts of numbers within limits. Errors: unsupported for multiples that are neither a whole number up to 10000 nor a
 // power of a tenth.
-Result<Dfa> number_dfa(const NumberLimits& limits, bool integer);
+Result<Dfa> number_dfa(const NumberLimits& limits, bool integer, DfaWork& work);
 
 }  // namespace quern::grammar

@@ -51,8 +51,10 @@ Result<int32_t> SchemaCompiler::other_pair_rule(const FlatSchema& flat) {
   b_.literal(closing, after, "\"");
   colon(after, before);
   b_.call(before, b_.end(rule), value);
-  const int32_t first = b_.add_state();
+  const bool any_key = names[0].next.empty() && !names[0].is_name;
+  const int32_t first = any_key ? free : b_.add_state();
   b_.literal(b_.start(rule), first, "\"");
+  if (any_key) return rule;
   std::vector<std::pair<size_t, int32_t>> work{{0, first}};
   while (!work.empty()) {
     const auto [branch, state] = work.back();

@@ -182,18 +182,21 @@ Result<bool> SchemaFlattener::exclude(const FlatSchema& a, const FlatSchema& b, 
 Result<bool> SchemaFlattener::exclude_strings(const FlatSchema& a, const FlatSchema& b) {
   if (a.min_length > b.max_length || b.min_length > a.max_length) return true;
   if (a.patterns.empty() || b.patterns.empty()) return false;
-  bool first = true;
-  Dfa both;
-  for (const FlatSchema* flat : {&a, &b}) {
-    for (const FlatPattern& pattern : flat->patterns) {
-      auto dfa = dfa_of(*pattern.regex);
-      if (dfa.ok() && !first) dfa = intersect(both, *dfa);
-      if (!dfa.ok()) return false;
-      both = std::move(*dfa);
-      first = false;
-    }
+  std::vector<FlatPattern> all = a.patterns;
+  all.insert(all.end(), b.patterns.begin(), b.patterns.end());
+  const auto both = dfa_of_all(all);
+  return both.ok() && both->empty();
+}
+
+Result<Dfa> SchemaFlattener::dfa_of_all(const std::vector<FlatPattern>& patterns) {
+  Dfa all;
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    auto dfa = dfa_of(*patterns[i].regex, dfa_work_);
+    if (dfa.ok() && i > 0) dfa = intersect(all, *dfa, dfa_work_);
+    if (!dfa.ok()) return schema_error(dfa.error().status, patterns[0].pointer, dfa.error().message);
+    all = std::move(*dfa);
   }
-  return both.empty();
+  return all;
 }
 
 }  // namespace quern::grammar

@@ -50,7 +50,7 @@ Result<const Dfa*> SchemaFlattener::dfa_at(const SchemaRef& at, bool is_format) 
   const char* of_format = is_format ? format_pattern(text) : nullptr;
   auto regex = parse_regex(of_format != nullptr ? of_format : text);
   if (!regex.ok()) return schema_error(regex.error().status, at.pointer, regex.error().message);
-  auto dfa = dfa_of(*regex);
+  auto dfa = dfa_of(*regex, dfa_work_);
   if (!dfa.ok()) return schema_error(dfa.error().status, at.pointer, dfa.error().message);
   return &dfas_.emplace(at.node, std::move(*dfa)).first->second;
 }
@@ -59,8 +59,10 @@ Result<bool> SchemaFlattener::validates(const Json& value, const SchemaRef& sche
   QUERN_TRY_VOID(spend(schema.pointer));
   if (depth > kMaxValueDepth) return schema_error(Status::limit_exceeded, schema.pointer, "$ref leads too deep");
   if (schema.node->is_boolean()) return schema.node->get<bool>();
-  FlatSchema own;  // refuses what is not supported or malformed
-  QUERN_TRY_VOID(apply(own, schema, nullptr));
+  if (checked_.insert(schema.node).second) {
+    FlatSchema own;  // refuses what is not supported or malformed
+    QUERN_TRY_VOID(apply(own, schema, nullptr));
+  }
   for (const auto& [keyword, ignored] : schema.node->items()) {
     QUERN_TRY(const bool fits, validates_keyword(value, schema, keyword, depth));
     if (!fits) return false;

@@ -14,6 +14,8 @@ struct TrieEntry {
   int32_t token;
 };
 
+enum class TrieKeep : uint8_t { nothing, node, token };
+
 class Trie {
  public:
   struct Node {
@@ -29,6 +31,8 @@ class Trie {
   explicit Trie(std::span<const TrieEntry> entries);
   const std::vector<Node>& nodes() const { return nodes_; }
   size_t depth() const { return depth_; }  // of the deepest node
+  // By node: left out, kept without its token, kept. What leads to a kept node must be kept.
+  Trie only(std::span<const TrieKeep> keep) const;
   // The child of node `parent` (-1: the root) by byte, or -1.
   int64_t child(int64_t parent, uint8_t byte) const;
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -39,6 +38,7 @@ struct SliceKey {
   std::bitset<128> ascii;
   bool others = false;
   bool any() const { return others || ascii.any(); }
+  bool operator==(const SliceKey&) const = default;
   bool contains(uint32_t code) const { return code < 128 ? ascii[code] : others; }
   ByteSet first_bytes() const;
 };
@@ -63,22 +63,24 @@ class Vocabulary {
   const std::string& bytes(int32_t id) const { return tokens_[static_cast<size_t>(id)].bytes; }
   int32_t next_same(int32_t id) const { return next_same_[static_cast<size_t>(id)]; }  // of equal bytes, or -1
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
-  // Null where there are too many slices already, or no memory for one.
+  // Null where the characters are so few that a walk is short anyway, or there is no memory for a slice.
   std::shared_ptr<const Slice> slice(const SliceKey& key) const;
 
  private:
-  static constexpr size_t kMaxSlices = 24;
+  static constexpr size_t kMaxSlices = 8, kFewChars = 20;
+  struct KeptSlice {
+    SliceKey key;
+    std::shared_ptr<const Slice> slice;
+  };
   explicit Vocabulary(std::vector<TokenEntry> tokens);
   std::shared_ptr<const Slice> make_slice(const SliceKey& key) const;
 
   std::vector<TokenEntry> tokens_;
-  std::vector<std::string> spelled_;  // markers as kMarkerOpen name kMarkerClose
-  std::vector<TrieEntry> sorted_;     // of distinct bytes
   std::vector<int32_t> next_same_;
   std::vector<int32_t> end_tokens_;
   Trie trie_;
   mutable std::mutex mutex_;
-  mutable std::map<std::pair<std::string, bool>, std::shared_ptr<const Slice>> slices_;
+  mutable std::vector<KeptSlice> slices_;  // the last used first
 };
 
 }  // namespace quern::grammar

@@ -168,6 +168,8 @@ TEST(Schema, Formats) {
       {R"({"type":"string","format":"ipv6"})", {"\"::\"", "\"::1\"", "\"2001:db8::8a2e:370:7334\"", "\"1:2:3:4:5:6:7:8\"", "\"::ffff:1.2.3.4\""}, {"\"1:2\"", "\"1::2::3\"", "\"12345::\""}},
       {R"({"type":"string","format":"uri"})", {"\"https://x.org/a?b=c#d\"", "\"mailto:a@b.c\"", "\"urn:isbn:1\""}, {"\"x.org\"", "\"http//x\"", "\"https://x.org/a b\""}},
       {R"({"type":"string","format":"hostname"})", {"\"a-b.example\"", "\"x\""}, {"\"-a\"", "\"a..b\""}},
+      {R"({"type":"string","format":"email","maxLength":254})", {"\"a@b.c\""}, {"\"a\"", "\"" + std::string(251, 'a') + "@b.c\""}},
+      {R"({"type":"string","format":"uri","minLength":1,"maxLength":2083})", {"\"http://a.b\""}, {"\"\""}},
       {R"({"type":"string","format":"ipv4","maxLength":7})", {"\"1.2.3.4\""}, {"\"10.2.3.4\""}},
   });
 }
