@@ -196,9 +196,16 @@ def make_tiny(folder):
     subprocess.run([sys.executable, str(ROOT / "tools" / "synth" / "tiny_models.py"), str(folder)], check=True, stdout=subprocess.DEVNULL)
 
 
+def make_scripted(folder):
+    """Tiny models that say one fixed reply each (tools/synth/scripted.py)."""
+    import subprocess
+    subprocess.run([sys.executable, str(ROOT / "tools" / "synth" / "scripted.py"), str(folder)], check=True, stdout=subprocess.DEVNULL)
+
+
 SECTIONS = {
     "format": make_format,
     "tiny": make_tiny,
+    "scripted": make_scripted,
 }
 
 

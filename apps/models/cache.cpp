@@ -8,27 +8,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/options.h"
-
 namespace quern::apps {
 
 namespace fs = std::filesystem;
-
-Result<std::string> cache_location(const std::string& chosen) {
-  std::string path = chosen;
-  if (path.empty()) {
-    const auto xdg = environment("XDG_CACHE_HOME"), home = environment("HOME");
-    // The XDG rule: a relative path counts as not set.
-    if (xdg && !xdg->empty() && xdg->front() == '/') {
-      path = *xdg + "/quern";
-    } else if (home && !home->empty()) {
-      path = *home + "/.cache/quern";
-    } else {
-      return Error{Status::not_found, "no cache folder: neither QUERN_CACHE nor XDG_CACHE_HOME nor HOME is set"};
-    }
-  }
-  return path;
-}
 
 Result<std::string> cache_directory(const std::string& chosen) {
   QUERN_TRY(const std::string path, cache_location(chosen));
@@ -38,10 +20,6 @@ Result<std::string> cache_directory(const std::string& chosen) {
     return Error{Status::io_error,
                  path + ": cannot create the cache folder: " + error.message() + " (QUERN_CACHE chooses another)"};
   return path;
-}
-
-std::string image_folder(const std::string& cache) {
-  return cache + "/images";
 }
 
 std::string model_path(const std::string& cache, const CatalogEntry& entry) {

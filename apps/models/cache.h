@@ -1,19 +1,16 @@
-// The user's cache folder: where models, their prepared images and the chat's history live.
+// Models in the user's cache folder (base/cache_location.h says where that is).
 #pragma once
 
 #include <string>
 
 #include "apps/models/catalog.h"
+#include "base/cache_location.h"
 #include "base/result.h"
 
 namespace quern::apps {
 
-// `chosen` where not empty (--cache, QUERN_CACHE), else $XDG_CACHE_HOME/quern, else $HOME/.cache/quern.
-Result<std::string> cache_location(const std::string& chosen);
-// The same, created if absent.
+// cache_location, created if absent.
 Result<std::string> cache_directory(const std::string& chosen);
-// Where prepared images are kept.
-std::string image_folder(const std::string& cache);
 std::string model_path(const std::string& cache, const CatalogEntry& entry);
 // The file is there and has the right size (its hash was checked before it got its name).
 bool have_model(const std::string& cache, const CatalogEntry& entry);

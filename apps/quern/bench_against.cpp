@@ -117,7 +117,9 @@ class Alternation {
     add("-r", std::to_string(options_.integer("repetitions")));
     add("-o", "json");
     if (options_.given("chunk")) add("--chunk", std::to_string(options_.integer("chunk")));
-    if (options_.given("isa")) add("--isa", options_.text("isa"));
+    for (const char* name : {"isa", "image", "tune", "cache"}) {
+      if (options_.given(name)) add((std::string("--") + name).c_str(), options_.text(name));
+    }
     for (const std::string& fusion : options_.texts("no-fuse")) add("--no-fuse", fusion);
     if (options_.flag("no-warmup")) command.emplace_back("--no-warmup");
     return command;

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "apps/models/cache.h"
-#include "apps/quern/conversation.h"
+#include "apps/quern/answer.h"
 #include "apps/quern/interrupt.h"
 #include "apps/quern/line_reader.h"
 #include "apps/quern/session_options.h"
@@ -14,17 +14,30 @@
 namespace quern::apps {
 namespace {
 
-constexpr const char* kSettable[] = {
-    "max-tokens",        "temp", "top-k", "top-p", "min-p", "repeat-penalty", "repeat-last-n", "presence-penalty",
-    "frequency-penalty", "seed"};
+constexpr const char* kSettable[] = {"max-tokens",
+                                     "temp",
+                                     "top-k",
+                                     "top-p",
+                                     "min-p",
+                                     "repeat-penalty",
+                                     "repeat-last-n",
+                                     "presence-penalty",
+                                     "frequency-penalty",
+                                     "seed",
+                                     "reasoning",
+                                     "reasoning-effort",
+                                     "thinking"};
 
 class Chat {
  public:
   Chat(Context& context, std::shared_ptr<engine::Engine> engine, std::unique_ptr<engine::Session> session,
-       std::unique_ptr<LineReader> reader)
-      : context_(context), engine_(std::move(engine)), session_(std::move(session)), reader_(std::move(reader)) {
+       std::unique_ptr<LineReader> reader, Interrupt& interrupt)
+      : context_(context),
+        engine_(std::move(engine)),
+        session_(std::move(session)),
+        reader_(std::move(reader)),
+        interrupt_(interrupt) {
     conversation_.set_system(context_.options.text("system"));
-    raw_ = context_.options.flag("raw") || engine_->chat_template() == nullptr;
   }
 
   void run(bool greets) {
@@ -36,7 +49,7 @@ class Chat {
       if (message->front() == '/' && !multiline_) {
         command(*message);
       } else {
-        conversation_.add("user", *message);
+        conversation_.add({"user", *message});
         answer();
       }
     }
@@ -74,34 +87,34 @@ class Chat {
     }
   }
 
-  // Answers the last turn, which is the user's. An answer that was stopped is kept as far as it came; a question that
+  // Answers the last turn, a question or a call's result. An answer that was stopped is kept as far as it came; what
   // could not be read is taken back.
   void answer() {
-    const auto ids = conversation_ids(*engine_, conversation_.turns(), raw_);
-    if (!ids.ok()) return give_back(ids.error());
+    const auto variables = template_variables(context_, *engine_);
+    if (!variables.ok()) return give_back(variables.error().message);
+    const auto prompt = conversation_prompt(*engine_, conversation_.turns(), context_.options.flag("raw"), *variables);
+    if (!prompt.ok()) return give_back(prompt.error().message);
     interrupt_.reset();
-    std::string text;
-    const auto show = [&](std::string_view piece) {
-      text += piece;
-      return context_.out.write(piece) && context_.out.flush();
-    };
-    auto stats = engine::generate(*engine_, *session_, *ids, sampler_options(context_.options),
-                                  static_cast<int>(context_.options.integer("max-tokens")), show, interrupt_.flag());
-    if (!stats.ok()) return give_back(stats.error());
-    if (text.empty() || text.back() != '\n') context_.out.write("\n");
+    auto answer = stream_answer(context_, *engine_, *session_, *prompt, interrupt_.flag());
+    interrupt_.reset();  // that Ctrl-C was for the answer, and is not one at the prompt
+    if (!answer.ok()) return give_back(answer.error().message);
+    if (answer->cancelled) return give_back("stopped");
     if (!context_.out.flush()) done_ = true;
-    last_ = *std::move(stats);
-    conversation_.add("assistant", text);
+    conversation_.add(engine::turn_of(answer->reply, conversation_.n_calls()));
+    last_ = std::move(answer->stats);
+    const std::string hidden = hidden_notice(context_, answer->reply);
+    if (!hidden.empty()) say("[" + hidden + "]");
     if (last_->stop == engine::StopReason::cancelled) say("[stopped]");
     if (last_->stop == engine::StopReason::context_full)
       say("[the context is full: /undo or /clear makes room, -c N at the start makes more]");
     if (last_->stop == engine::StopReason::max_tokens) say("[stopped after max-tokens; /set max-tokens N allows more]");
+    if (const auto call = conversation_.open_call()) say("[/result TEXT answers the call of " + call->name + "]");
   }
 
-  void give_back(const Error& error) {
-    conversation_.undo();
-    say(error.status == Status::cancelled ? "[stopped; the question is taken back]"
-                                          : "[" + error.message + "; the question is taken back]");
+  void give_back(const std::string& why) {
+    const char* what = conversation_.turns().back().role == "tool" ? "result" : "question";
+    conversation_.drop_last();
+    say(fmt::format("[{}; the {} is taken back]", why, what));
   }
 
   void command(const std::string& line) {
@@ -141,7 +154,8 @@ class Chat {
   }
   void retry(const std::string&) {
     conversation_.drop_answer();
-    if (conversation_.turns().empty() || conversation_.turns().back().role != "user")
+    const auto& turns = conversation_.turns();
+    if (turns.empty() || (turns.back().role != "user" && turns.back().role != "tool"))
       return say("[nothing to answer again]");
     // The same seed would give the same answer.
     const auto next = context_.options.set("seed", std::to_string(context_.options.integer("seed") + 1));
@@ -149,10 +163,26 @@ class Chat {
     answer();
   }
   void undo(const std::string&) { say(conversation_.undo() ? "[last question taken back]" : "[nothing to take back]"); }
+  void result(const std::string& text) {
+    const auto call = conversation_.open_call();
+    if (!call) return say("[no call waits for a result]");
+    conversation_.add({.role = "tool", .content = text, .call_id = call->id, .tool = call->name});
+    const auto next = conversation_.open_call();
+    if (!next) return answer();
+    say("[/result TEXT answers the call of " + next->name + "]");
+  }
   void stats(const std::string&) {
     if (last_) say(stats_line(*last_));
     say(fmt::format("[{} turns, {} of {} positions, {} threads, {}]", conversation_.turns().size(), session_->n_past(),
                     engine_->n_ctx(), engine_->n_threads(), isa_name(engine_->isa())));
+  }
+  Result<void> change(const std::string& name, const std::string& value) {
+    QUERN_TRY_VOID(context_.options.set(name, value));
+    const auto variables = template_variables(context_, *engine_);
+    if (variables.ok()) return {};
+    // What was set before is known to be good, so this option is one that the template cannot follow.
+    QUERN_TRY_VOID(context_.options.set(name, "auto"));
+    return variables.error();
   }
   void set(const std::string& argument) {
     const size_t space = argument.find(' ');
@@ -161,7 +191,8 @@ class Chat {
         std::any_of(std::begin(kSettable), std::end(kSettable), [&](const char* s) { return name == s; });
     if (!known || space == std::string::npos)
       return say(fmt::format("[/set OPTION VALUE, with one of {}]", fmt::join(kSettable, ", ")));
-    const auto done = context_.options.set(name, argument.substr(argument.find_first_not_of(' ', space)));
+    const size_t value = argument.find_first_not_of(' ', space);
+    const auto done = change(name, value == std::string::npos ? "" : argument.substr(value));
     say(done.ok() ? "[set]" : "[" + done.error().message + "]");
   }
   void multiline(const std::string&) {
@@ -174,10 +205,10 @@ class Chat {
   std::shared_ptr<engine::Engine> engine_;
   std::unique_ptr<engine::Session> session_;
   std::unique_ptr<LineReader> reader_;
-  Interrupt interrupt_{Interrupt::Again::nothing};  // for the whole chat: no Ctrl-C ends it
+  Interrupt& interrupt_;
   Conversation conversation_;
   std::optional<engine::GenerateStats> last_;
-  bool raw_ = false, multiline_ = false, done_ = false;
+  bool multiline_ = false, done_ = false;
 };
 
 std::span<const Chat::Slash> Chat::slashes() {
@@ -189,17 +220,13 @@ std::span<const Chat::Slash> Chat::slashes() {
       {"load", "FILE", "go on with a saved conversation", &Chat::load},
       {"retry", "", "answer the last question again, otherwise", &Chat::retry},
       {"undo", "", "take back the last question and its answer", &Chat::undo},
+      {"result", "TEXT", "give the result of a tool call that the model made", &Chat::result},
       {"stats", "", "speed of the last answer, room in the context", &Chat::stats},
       {"set", "OPTION VALUE", "change a sampling option", &Chat::set},
       {"multiline", "", "messages of several lines, on or off", &Chat::multiline},
       {"quit", "", "leave", &Chat::quit},
   };
   return kRows;
-}
-
-bool may_use_attributes() {
-  const auto no_color = environment("NO_COLOR");
-  return (!no_color || no_color->empty()) && environment("TERM").value_or("dumb") != "dumb";
 }
 
 }  // namespace
@@ -213,15 +240,18 @@ int run_chat(Context& context) {
     context.notice("no chat template (" + (*engine)->chat_template_error() +
                    "); each message continues the text as it is");
   }
+  const auto followed = template_variables(context, **engine);
+  if (!followed.ok()) return context.fail(followed.error());
+  Interrupt interrupt(Interrupt::Again::nothing);  // for the whole chat: no Ctrl-C ends it
   std::unique_ptr<LineReader> reader;
   const bool on_terminal = ::isatty(0) == 1 && ::isatty(2) == 1;
   if (on_terminal) {
     const auto cache = cache_directory(context.options.text("cache"));
-    reader = make_editing_reader(cache.ok() ? *cache + "/chat_history" : "", may_use_attributes());
+    reader = make_editing_reader(cache.ok() ? *cache + "/chat_history" : "", may_use_attributes(), interrupt);
   } else {
     reader = make_plain_reader();
   }
-  Chat(context, *engine, *std::move(session), std::move(reader)).run(on_terminal);
+  Chat(context, *engine, *std::move(session), std::move(reader), interrupt).run(on_terminal);
   return 0;
 }
 

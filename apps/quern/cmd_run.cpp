@@ -1,9 +1,7 @@
 // run: one prompt, one answer, streamed.
 #include <unistd.h>
 
-#include <algorithm>
-
-#include "apps/quern/conversation.h"
+#include "apps/quern/answer.h"
 #include "apps/quern/interrupt.h"
 #include "apps/quern/session_options.h"
 
@@ -17,34 +15,17 @@ Result<std::string> prompt_of(const Options& options) {
   return words.empty() ? read_standard_input() : text_argument(words);
 }
 
-struct Answer {
-  engine::GenerateStats stats;
-  bool interrupted = false;
-};
-
-Result<Answer> answer(const Context& context, engine::Engine& engine, const std::string& prompt) {
-  const Options& options = context.options;
+Result<Answer> answer(const Context& context, engine::Engine& engine, const std::string& prompt,
+                      const Interrupt& interrupt) {
   Conversation conversation;
-  conversation.set_system(options.text("system"));
-  conversation.add("user", prompt);
-  QUERN_TRY(const auto ids, conversation_ids(engine, conversation.turns(), options.flag("raw")));
-  if (ids.empty()) return Error{Status::invalid_argument, "the prompt has no tokens"};
+  conversation.set_system(context.options.text("system"));
+  conversation.add({"user", prompt});
+  QUERN_TRY(const token::Json variables, template_variables(context, engine));
+  QUERN_TRY(const auto tokens,
+            conversation_prompt(engine, conversation.turns(), context.options.flag("raw"), variables));
+  if (tokens.ids.empty()) return Error{Status::invalid_argument, "the prompt has no tokens"};
   QUERN_TRY(const auto session, engine.new_session());
-  const Interrupt interrupt(Interrupt::Again::ends_program);
-  bool ends_line = false;
-  const auto show = [&](std::string_view text) {
-    ends_line = !text.empty() && text.back() == '\n';
-    return context.out.write(text) && context.out.flush();
-  };
-  auto stats = engine::generate(engine, *session, ids, sampler_options(options),
-                                static_cast<int>(options.integer("max-tokens")), show, interrupt.flag());
-  if (!stats.ok() && stats.error().status != Status::cancelled) return stats.error();
-  if (!ends_line) context.out.write("\n");
-  context.out.flush();
-  Answer result;
-  if (stats.ok()) result.stats = *std::move(stats);
-  result.interrupted = interrupt.happened();
-  return result;
+  return stream_answer(context, engine, *session, tokens, interrupt.flag());
 }
 
 }  // namespace
@@ -65,12 +46,19 @@ int run_run(Context& context) {
     context.notice("no chat template (" + (*engine)->chat_template_error() +
                    "); continuing the text as it is, as with --raw");
   }
-  const auto result = answer(context, **engine, *prompt);
+  const Interrupt interrupt(Interrupt::Again::ends_program);
+  const auto result = answer(context, **engine, *prompt, interrupt);
   if (!result.ok()) return context.fail(result.error());
+  if (result->cancelled) {
+    context.out.write("\n");
+    context.out.flush();
+  }
   std::fprintf(stderr, "%s\n", stats_line(result->stats).c_str());
   if (result->stats.stop == engine::StopReason::context_full)
     context.notice("the context is full; -c N makes room for more");
-  if (result->interrupted) Interrupt::die();
+  const std::string hidden = hidden_notice(context, result->reply);
+  if (!hidden.empty()) context.notice(hidden);
+  if (interrupt.happened()) Interrupt::die();
   return 0;
 }
 

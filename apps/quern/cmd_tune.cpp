@@ -27,9 +27,9 @@ std::string file_name(const std::string& path) {
 Result<std::string> keep(const Context& context, const engine::Machine& machine, uint32_t isa_mask,
                          const engine::Tuning& fresh) {
   QUERN_TRY(const std::string cache, cache_directory(context.options.text("cache")));
-  const std::string path = engine::tuning_path(cache + "/tune", machine);
+  const std::string path = engine::tuning_path(tune_folder(cache), machine);
   std::error_code ignored;
-  std::filesystem::create_directories(cache + "/tune", ignored);
+  std::filesystem::create_directories(tune_folder(cache), ignored);
   QUERN_TRY(const FileLock lock, FileLock::acquire(path + ".lock", [&] { context.notice("another process writes"); }));
   engine::Tuning kept = fresh;
   auto old = engine::load_tuning(path, machine, isa_mask);

@@ -10,7 +10,10 @@ constexpr Command kCommands[] = {
     {"run", "[TEXT...|-]", "answer one prompt",
      "Prints the model's answer to TEXT as it comes. The prompt is -p TEXT, or the arguments, or standard input for "
      "'-'.\n"
-     "The model's chat template is applied unless --raw is given or the model has none. Ctrl-C ends the answer.\n\n"
+     "The model's chat template is applied unless --raw is given or the model has none. Ctrl-C ends the answer.\n"
+     "What the model thinks before it answers is shown dimmed on a terminal, and not elsewhere (--reasoning). A tool "
+     "call\n"
+     "is printed as [call NAME] ARGUMENTS.\n\n"
      "  quern run \"Why is the sky blue?\"\n"
      "  quern run -m model.gguf -n 200 --temp 0 -p \"Name three rivers.\"\n"
      "  git diff | quern run --system \"Summarise this change.\" -\n",
@@ -18,7 +21,9 @@ constexpr Command kCommands[] = {
     {"chat", "", "talk with a model",
      "A conversation with line editing and history. /help lists what can be typed besides text. Ctrl-C stops an "
      "answer,\n"
-     "Ctrl-D leaves. Without a terminal each line of standard input is one message.\n\n"
+     "Ctrl-D leaves. Without a terminal each line of standard input is one message. Reasoning and tool calls appear as "
+     "in\n"
+     "quern run and stay in the conversation; /result TEXT gives a call its result.\n\n"
      "  quern chat\n"
      "  quern chat -m model.gguf --system \"You answer in one sentence.\"\n",
      0, run_chat},

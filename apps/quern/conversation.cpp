@@ -22,9 +22,9 @@ void Conversation::clear() {
 }
 
 bool Conversation::undo() {
-  drop_answer();
-  if (turns_.empty() || turns_.back().role != "user") return false;
-  turns_.pop_back();
+  const auto last = std::find_if(turns_.rbegin(), turns_.rend(), [](const Turn& turn) { return turn.role == "user"; });
+  if (last == turns_.rend()) return false;
+  turns_.erase(last.base() - 1, turns_.end());
   return true;
 }
 
@@ -34,41 +34,107 @@ bool Conversation::drop_answer() {
   return true;
 }
 
+std::optional<engine::TurnCall> Conversation::open_call() const {
+  size_t results = 0;
+  auto turn = turns_.rbegin();
+  for (; turn != turns_.rend() && turn->role == "tool"; ++turn) ++results;
+  if (turn == turns_.rend() || turn->calls.size() <= results) return std::nullopt;
+  return turn->calls[results];
+}
+
+size_t Conversation::n_calls() const {
+  size_t n = 0;
+  for (const Turn& turn : turns_) n += turn.calls.size();
+  return n;
+}
+
 Result<void> Conversation::save(const std::string& path) const {
-  auto list = nlohmann::ordered_json::array();
-  for (const Turn& turn : turns_) list.push_back({{"role", turn.role}, {"content", turn.content}});
-  const std::string text =
-      nlohmann::ordered_json{{"messages", list}}.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-      "\n";
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (const Turn& turn : turns_) {
+    Json& item = list.emplace_back(Json{{"role", turn.role}, {"content", turn.content}});
+    if (!turn.reasoning.empty()) item["reasoning_content"] = turn.reasoning;
+    for (const auto& call : turn.calls) {
+      item["tool_calls"].push_back(
+          {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    }
+    if (!turn.call_id.empty()) item["tool_call_id"] = turn.call_id;
+    if (!turn.tool.empty()) item["name"] = turn.tool;
+  }
+  const std::string text = Json{{"messages", list}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   return write_file_atomic(path, std::as_bytes(std::span(text)));
 }
+
+namespace {
+
+using nlohmann::json;
+
+// The text of a key; empty where it is absent or null. False where it is something else.
+bool read_text(const json& object, const char* key, std::string& out) {
+  if (!object.contains(key) || object[key].is_null()) return true;
+  if (!object[key].is_string()) return false;
+  out = object[key].get<std::string>();
+  return true;
+}
+
+bool read_calls(const json& calls, std::vector<engine::TurnCall>& out) {
+  if (!calls.is_array()) return false;
+  for (const json& item : calls) {
+    engine::TurnCall& call = out.emplace_back();
+    if (!item.is_object() || !item.contains("function") || !item["function"].is_object()) return false;
+    const json& function = item["function"];
+    if (!read_text(item, "id", call.id) || !read_text(function, "name", call.name) || call.name.empty()) return false;
+    if (function.contains("arguments") && function["arguments"].is_object()) {
+      call.arguments = function["arguments"].dump();
+    } else if (!read_text(function, "arguments", call.arguments)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool read_turn(const json& item, Turn& turn) {
+  if (!item.is_object() || !read_text(item, "role", turn.role) || turn.role.empty()) return false;
+  const bool calls = item.contains("tool_calls") && !item["tool_calls"].is_null();
+  if (calls && !read_calls(item["tool_calls"], turn.calls)) return false;
+  // Only beside calls is no content content.
+  if (!calls && !item.contains("content")) return false;
+  if (!calls && item["content"].is_null()) return false;
+  return read_text(item, "content", turn.content) && read_text(item, "reasoning_content", turn.reasoning) &&
+         read_text(item, "tool_call_id", turn.call_id) && read_text(item, "name", turn.tool);
+}
+
+}  // namespace
 
 Result<Conversation> Conversation::load(const std::string& path) {
   const Error bad{Status::invalid_file,
                   path + ": not a saved conversation ({\"messages\": [{\"role\": ..., \"content\": ...}, ...]})"};
   QUERN_TRY(const std::string text, read_file(path, size_t{64} << 20));
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array()) return bad;
+  const json list = json::parse(text, nullptr, false);
+  if (!list.is_object() || !list.contains("messages") || !list["messages"].is_array()) return bad;
   Conversation conversation;
-  for (const auto& item : json["messages"]) {
-    if (!item.is_object() || !item.contains("role") || !item.contains("content") || !item["role"].is_string() ||
-        !item["content"].is_string())
-      return bad;
-    conversation.add(item["role"].get<std::string>(), item["content"].get<std::string>());
+  for (const json& item : list["messages"]) {
+    Turn turn;
+    if (!read_turn(item, turn)) return bad;
+    conversation.add(std::move(turn));
   }
   return conversation;
 }
 
-Result<std::vector<int32_t>> conversation_ids(engine::Engine& engine, const std::vector<Turn>& turns, bool raw) {
-  const token::Tokenizer& tokenizer = engine.tokenizer();
+Result<engine::ChatPrompt> conversation_prompt(engine::Engine& engine, const std::vector<Turn>& turns, bool raw,
+                                               const token::Json& variables) {
   if (raw || engine.chat_template() == nullptr) {
     std::string text;
     for (const Turn& turn : turns) text += turn.content;
     token::EncodeOptions options;
     options.add_special = options.parse_special = true;
-    return tokenizer.encode(text, options);
+    engine::ChatPrompt prompt;
+    QUERN_TRY(prompt.ids, engine.tokenizer().encode(text, options));
+    return prompt;
   }
-  return engine::chat_prompt(engine, turns);
+  token::ChatOptions options;
+  options.variables = variables;
+  return engine::chat_prompt(engine, turns, options);
 }
 
 std::string stats_line(const engine::GenerateStats& stats) {

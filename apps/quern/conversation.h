@@ -1,6 +1,7 @@
-// A conversation as data: its turns, undo and retry, files. How it becomes tokens is conversation_ids().
+// A conversation as data: its turns, undo and retry, files. How it becomes tokens is conversation_prompt().
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,18 @@ class Conversation {
  public:
   const std::vector<Turn>& turns() const { return turns_; }
   void set_system(const std::string& text);  // the first turn; empty: none
-  void add(std::string role, std::string content) { turns_.push_back({std::move(role), std::move(content)}); }
+  void add(Turn turn) { turns_.push_back(std::move(turn)); }
+  // The first call of the last answer that has no result yet; nothing where all have one.
+  std::optional<engine::TurnCall> open_call() const;
+  size_t n_calls() const;  // in all turns
   // Everything but the system message.
   void clear();
-  // Takes back the last question and its answer. False where there is none.
+  // Takes back the last question and all that follows it. False where there is none.
   bool undo();
-  // Takes back the last answer so that its question can be answered again. False where there is none.
+  // Takes back the last answer so that what stands before it can be answered again. False where there is none.
   bool drop_answer();
+  // Takes back the last turn, whatever it is.
+  void drop_last() { turns_.pop_back(); }
 
   Result<void> save(const std::string& path) const;
   static Result<Conversation> load(const std::string& path);
@@ -31,9 +37,11 @@ class Conversation {
   std::vector<Turn> turns_;
 };
 
-// Token ids of the conversation, ready for the assistant's answer, through the model's chat template; or, raw, of the
-// turns' text one after another. Control tokens in what a user wrote stay text unless raw.
-Result<std::vector<int32_t>> conversation_ids(engine::Engine& engine, const std::vector<Turn>& turns, bool raw);
+// The prompt of the conversation, ready for the assistant's answer, through the model's chat template with these
+// variables; or, raw, the ids of the turns' text one after another. Control tokens in what a user wrote stay text
+// unless raw.
+Result<engine::ChatPrompt> conversation_prompt(engine::Engine& engine, const std::vector<Turn>& turns, bool raw,
+                                               const token::Json& variables);
 
 // "[prompt 12 tok, 340.1 tok/s | answer 40 tok, 80.2 tok/s]"
 std::string stats_line(const engine::GenerateStats& stats);

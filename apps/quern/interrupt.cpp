@@ -1,7 +1,9 @@
 #include "apps/quern/interrupt.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
 namespace quern::apps {
@@ -10,9 +12,14 @@ namespace {
 // A signal handler can reach nothing but a static.
 std::atomic<bool> g_interrupted{false};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 std::atomic<bool> g_again_ends{true};    // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<int> g_pipe{-1};             // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 extern "C" void on_interrupt(int) {
+  const int saved = errno;
+  const int fd = g_pipe;
+  // A full pipe is readable, which is all that counts.
+  if (fd >= 0 && ::write(fd, "", 1) < 0) errno = saved;
   if (!g_interrupted.exchange(true) || !g_again_ends) return;
   std::signal(SIGINT, SIG_DFL);
   ::raise(SIGINT);
@@ -21,6 +28,8 @@ extern "C" void on_interrupt(int) {
 }  // namespace
 
 Interrupt::Interrupt(Again again) {
+  if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) pipe_[0] = pipe_[1] = -1;
+  g_pipe = pipe_[1];
   g_interrupted = false;
   g_again_ends = again == Again::ends_program;
   struct sigaction action {};
@@ -32,12 +41,19 @@ Interrupt::Interrupt(Again again) {
 
 Interrupt::~Interrupt() {
   std::signal(SIGINT, SIG_DFL);
+  g_pipe = -1;
+  for (const int fd : pipe_) {
+    if (fd >= 0) ::close(fd);
+  }
 }
 
 const std::atomic<bool>* Interrupt::flag() const {
   return &g_interrupted;
 }
 void Interrupt::reset() {
+  char bytes[64];
+  while (pipe_[0] >= 0 && ::read(pipe_[0], bytes, sizeof bytes) > 0) {
+  }
   g_interrupted = false;
 }
 

@@ -17,10 +17,15 @@ class Interrupt {
 
   const std::atomic<bool>* flag() const;
   bool happened() const { return flag()->load(); }
+  // Readable from a Ctrl-C until reset(), for who waits for something else too; -1 where the system gave no pipe.
+  int descriptor() const { return pipe_[0]; }
   void reset();
 
   // Ends the program the way an uncaught SIGINT does, so that a calling shell script stops too.
   [[noreturn]] static void die();
+
+ private:
+  int pipe_[2] = {-1, -1};
 };
 
 }  // namespace quern::apps

@@ -1,22 +1,27 @@
 #include "apps/quern/line_reader.h"
 
 #include <histedit.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <cstring>
+#include <cwchar>
 #include <iostream>
 
 namespace quern::apps {
 namespace {
 
 constexpr int kHistoryLines = 1000;
+constexpr wchar_t kCtrlC = L'\3';
 constexpr char kEscape = '\1';  // libedit: what stands between two of these takes no room on the screen
 
 class EditingReader : public LineReader {
  public:
-  EditingReader(std::string history_path, bool bold) : history_path_(std::move(history_path)), bold_(bold) {
+  EditingReader(std::string history_path, bool bold, Interrupt& interrupt)
+      : history_path_(std::move(history_path)), bold_(bold), interrupt_(&interrupt) {
     // Without a UTF-8 locale libedit would cut characters into bytes.
     if (std::setlocale(LC_CTYPE, "") == nullptr || std::strstr(std::setlocale(LC_CTYPE, nullptr), "UTF-8") == nullptr)
       std::setlocale(LC_CTYPE, "C.UTF-8");
@@ -35,6 +40,7 @@ class EditingReader : public LineReader {
     el_set(editor_, EL_ADDFN, "quern-give-up", "give the line up", &EditingReader::give_up);
     el_set(editor_, EL_BIND, "^C", "quern-give-up", nullptr);
     el_set(editor_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+    el_set(editor_, EL_GETCFN, &EditingReader::next_character);
   }
   ~EditingReader() override {
     el_end(editor_);
@@ -47,10 +53,8 @@ class EditingReader : public LineReader {
     prompt_ = bold_ ? std::string{kEscape} + "\x1b[1m" + kEscape + text + kEscape + "\x1b[0m" + kEscape : text;
     gave_up_ = false;
     int n = 0;
-    errno = 0;
     const char* line = el_gets(editor_, &n);
-    // Ctrl-C as a key, or as a signal just before the keys were taken over.
-    if (gave_up_ || (line == nullptr && n < 0 && errno == EINTR)) return std::string();
+    if (gave_up_) return std::string();
     if (line == nullptr || n <= 0) return std::nullopt;
     std::string out(line, static_cast<size_t>(n));
     while (!out.empty() && (out.back() == '\n' || out.back() == '\r')) out.pop_back();
@@ -63,6 +67,32 @@ class EditingReader : public LineReader {
     void* data = nullptr;
     el_get(editor, EL_CLIENTDATA, &data);
     return static_cast<EditingReader*>(data);
+  }
+  // A key, or the Ctrl-C that came as a signal because it fell before the keys were taken over: libedit's own reading
+  // would see nothing of it until the next key.
+  static int next_character(EditLine* editor, wchar_t* out) {
+    Interrupt& interrupt = *self(editor)->interrupt_;
+    std::mbstate_t state{};
+    for (;;) {
+      pollfd waits[2] = {{STDIN_FILENO, POLLIN, 0}, {interrupt.descriptor(), POLLIN, 0}};
+      if (::poll(waits, 2, -1) < 0) {
+        if (errno == EINTR) continue;
+        return -1;
+      }
+      if (waits[1].revents != 0) {
+        interrupt.reset();
+        *out = kCtrlC;
+        return 1;
+      }
+      char byte = 0;
+      const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return static_cast<int>(got);
+      const size_t length = std::mbrtowc(out, &byte, 1, &state);
+      if (length == static_cast<size_t>(-2)) continue;  // the character goes on
+      if (length != static_cast<size_t>(-1)) return 1;  // 0: the NUL character
+      state = std::mbstate_t{};                         // bytes that are no character are left out
+    }
   }
   static char* prompt(EditLine* editor) { return self(editor)->prompt_.data(); }
   static unsigned char give_up(EditLine* editor, int) {
@@ -77,6 +107,7 @@ class EditingReader : public LineReader {
 
   std::string history_path_, prompt_;
   bool bold_;
+  Interrupt* interrupt_;
   bool gave_up_ = false;
   EditLine* editor_ = nullptr;
   History* history_ = nullptr;
@@ -94,8 +125,8 @@ class PlainReader : public LineReader {
 
 }  // namespace
 
-std::unique_ptr<LineReader> make_editing_reader(const std::string& history_path, bool bold) {
-  return std::make_unique<EditingReader>(history_path, bold);
+std::unique_ptr<LineReader> make_editing_reader(const std::string& history_path, bool bold, Interrupt& interrupt) {
+  return std::make_unique<EditingReader>(history_path, bold, interrupt);
 }
 std::unique_ptr<LineReader> make_plain_reader() {
   return std::make_unique<PlainReader>();

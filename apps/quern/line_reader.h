@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "apps/quern/interrupt.h"
+
 namespace quern::apps {
 
 class LineReader {
@@ -15,7 +17,8 @@ class LineReader {
 };
 
 // history_path: read now, written as lines are entered; "" for none. `bold`: the prompt may use terminal attributes.
-std::unique_ptr<LineReader> make_editing_reader(const std::string& history_path, bool bold);
+// interrupt: a Ctrl-C since its last reset() counts as one at the prompt; it must outlive the reader.
+std::unique_ptr<LineReader> make_editing_reader(const std::string& history_path, bool bold, Interrupt& interrupt);
 std::unique_ptr<LineReader> make_plain_reader();
 
 }  // namespace quern::apps

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/options.h"
+
 namespace quern::apps {
 
 bool Output::write(std::string_view text) {
@@ -21,6 +23,11 @@ bool Output::flush() {
 
 bool Output::is_terminal() const {
   return ::isatty(::fileno(file_)) == 1;
+}
+
+bool may_use_attributes() {
+  const auto no_color = environment("NO_COLOR");
+  return (!no_color || no_color->empty()) && environment("TERM").value_or("dumb") != "dumb";
 }
 
 Result<void> Output::finish() {

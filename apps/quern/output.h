@@ -23,4 +23,7 @@ class Output {
   int error_ = 0;
 };
 
+// Neither NO_COLOR nor a dumb terminal.
+bool may_use_attributes();
+
 }  // namespace quern::apps

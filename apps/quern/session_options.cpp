@@ -34,7 +34,7 @@ engine::EngineOptions engine_options(const Context& context) {
 
 std::string tune_directory(const Options& options) {
   const auto cache = cache_location(options.text("cache"));
-  return cache.ok() ? *cache + "/tune" : "";
+  return cache.ok() ? tune_folder(*cache) : "";
 }
 
 Result<std::shared_ptr<engine::Engine>> load_engine(const Context& context, const engine::EngineOptions& options) {

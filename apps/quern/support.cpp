@@ -1,12 +1,9 @@
 #include "apps/quern/support.h"
 
-#include <algorithm>
 #include <map>
 
 #include "apps/quern/inputs.h"
-#include "engine/engine.h"
 #include "engine/prompt.h"
-#include "plan/plan.h"
 
 namespace quern::apps {
 namespace {
@@ -28,11 +25,6 @@ SupportRow formats(const file::GgufFile& file) {
   return row;
 }
 
-Result<void> try_architecture(const Result<std::unique_ptr<model::Model>>& model) {
-  if (!model.ok()) return model.error();
-  return plan::check_support(**model, std::min((*model)->spec.n_ctx_train, engine::kDefaultMaxCtx));
-}
-
 template <class T>
 SupportRow tried(const char* part, std::string name, const Result<T>& result) {
   return {part, std::move(name), result.ok(), result.ok() ? "" : result.error().message};
@@ -42,7 +34,7 @@ SupportRow tried(const char* part, std::string name, const Result<T>& result) {
 
 std::vector<SupportRow> check_support(const file::GgufFile& file, const Result<std::unique_ptr<model::Model>>& model) {
   std::vector<SupportRow> rows = {formats(file)};
-  rows.push_back(tried("architecture", text_of(file, "general.architecture"), try_architecture(model)));
+  rows.push_back(tried("architecture", text_of(file, "general.architecture"), model));
   const auto tokenizer = load_tokenizer(file);
   const std::string pre = text_of(file, "tokenizer.ggml.pre");
   rows.push_back(tried("tokenizer", text_of(file, "tokenizer.ggml.model") + (pre.empty() ? "" : " " + pre), tokenizer));

@@ -37,6 +37,12 @@ typedef struct quern_engine_options {
   int32_t n_ctx;     /* positions a session may hold; 0: the model's, at most 8192 */
   int32_t n_chunk;   /* prompt tokens evaluated at once */
   const char* isa;   /* NULL: the best tier of this processor */
+  /* As --image and --tune of the program, and from its cache folder; but a library writes nothing that nobody asked
+   * for, so NULL is "off". */
+  const char*
+      image; /* packed weights: "auto" keeps them in the cache folder and reads them from there, "map" maps them */
+  const char* tune;  /* "auto": kernels and threads as `quern tune` found them on this machine */
+  const char* cache; /* the folder; NULL: QUERN_CACHE, else XDG_CACHE_HOME/quern, else ~/.cache/quern */
 } quern_engine_options;
 
 typedef struct quern_sampling {
@@ -91,6 +97,12 @@ typedef bool (*quern_text_fn)(const char* text, size_t bytes, void* user);
 /* Continues after ids until the model ends its turn, max_tokens are produced, or on_text returns false. */
 quern_status quern_generate(quern_session* session, const int32_t* ids, size_t n, const quern_sampling* sampling,
                             int32_t max_tokens, quern_text_fn on_text, void* user, int32_t* n_generated);
+
+/* The same with every token: control tokens, which have no text, and at the end the end-of-generation token (ends is
+ * true then, and what is returned does not matter). id is -1 where only text is left, with no token. */
+typedef bool (*quern_token_fn)(int32_t id, const char* text, size_t bytes, bool ends, void* user);
+quern_status quern_generate_tokens(quern_session* session, const int32_t* ids, size_t n, const quern_sampling* sampling,
+                                   int32_t max_tokens, quern_token_fn on_token, void* user, int32_t* n_generated);
 
 #ifdef __cplusplus
 }

@@ -96,6 +96,18 @@ class Session {
                          const_cast<void*>(static_cast<const void*>(&on_text)), &n));
     return n;
   }
+  // The same with every token, as quern_token_fn has it: id, text, whether it ends the generation.
+  using TokenFn = std::function<bool(int32_t, std::string_view, bool)>;
+  int32_t generate_tokens(const std::vector<int32_t>& ids, const quern_sampling& sampling, int32_t max_tokens,
+                          const TokenFn& on_token) {
+    int32_t n = 0;
+    const auto call = [](int32_t id, const char* text, size_t bytes, bool ends, void* user) -> bool {
+      return (*static_cast<const TokenFn*>(user))(id, std::string_view(text, bytes), ends);
+    };
+    check(quern_generate_tokens(session_.get(), ids.data(), ids.size(), &sampling, max_tokens, call,
+                                const_cast<void*>(static_cast<const void*>(&on_token)), &n));
+    return n;
+  }
 
  private:
   struct Free {

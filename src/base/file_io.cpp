@@ -64,6 +64,13 @@ void MappedFile::release(size_t offset, size_t bytes) const {
   if (end > begin && end <= size_) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
+void read_ahead(std::span<const std::byte> mapped) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(mapped.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(mapped.data()) + mapped.size();
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);  // NOLINT(performance-no-int-to-ptr)
+}
+
 Result<std::string> read_file(const std::string& path, size_t max_bytes) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) return os_error(path, "open");

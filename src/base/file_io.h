@@ -29,6 +29,9 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+// Asks the system to bring this part of a mapping into memory, without waiting for it. Other memory: nothing happens.
+void read_ahead(std::span<const std::byte> mapped);
+
 Result<std::string> read_file(const std::string& path, size_t max_bytes = size_t{1} << 30);
 // Writes to a temporary name beside it and renames, so a reader sees the old file or the whole new one.
 Result<void> write_file_atomic(const std::string& path, std::span<const std::byte> bytes);

@@ -5,6 +5,8 @@
 #include <new>
 #include <string>
 
+#include "base/cache_location.h"
+#include "base/options.h"
 #include "engine/engine.h"
 #include "engine/prompt.h"
 #include "quern/quern.h"
@@ -98,6 +100,17 @@ Result<EngineOptions> engine_options(const quern_engine_options* given) {
   options.n_ctx = o.n_ctx;
   options.n_chunk = o.n_chunk;
   options.isa = o.isa == nullptr ? "" : o.isa;
+  const std::string_view image = o.image == nullptr ? "off" : o.image, tune = o.tune == nullptr ? "off" : o.tune;
+  if (image != "auto" && image != "map" && image != "off")
+    return Error{Status::invalid_argument, "image '" + std::string(image) + "': auto, map or off"};
+  if (tune != "auto" && tune != "off")
+    return Error{Status::invalid_argument, "tune '" + std::string(tune) + "': auto or off"};
+  options.image_mode = image == "map" ? ImageMode::map : image == "off" ? ImageMode::off : ImageMode::automatic;
+  if (image == "off" && tune == "off") return options;
+  QUERN_TRY(const std::string cache,
+            cache_location(o.cache != nullptr ? o.cache : environment("QUERN_CACHE").value_or("")));
+  if (image != "off") options.image_dir = image_folder(cache);
+  if (tune != "off") options.tune_dir = tune_folder(cache);
   return options;
 }
 
@@ -136,6 +149,17 @@ Result<void> check_list(const T* items, const size_t* n) {
   return {};
 }
 
+// The arguments of both ways to generate; *n_generated is 0 until it is known.
+Result<token::SamplerOptions> check_generate(const quern_session* session, const int32_t* ids, size_t n,
+                                             const quern_sampling* sampling, int32_t max_tokens, int32_t* n_generated) {
+  if (session == nullptr) return null_argument("session");
+  QUERN_TRY_VOID(check_list(ids, &n));
+  if (n == 0) return Error{Status::invalid_argument, "a prompt needs at least one token"};
+  if (max_tokens < 0) return Error{Status::invalid_argument, "max_tokens must be 0 or more"};
+  if (n_generated != nullptr) *n_generated = 0;
+  return sampler_options(sampling);
+}
+
 }  // namespace
 }  // namespace quern::engine
 
@@ -153,7 +177,14 @@ const char* quern_last_error(void) {
 
 quern_engine_options quern_engine_defaults(void) {
   const EngineOptions defaults;
-  return {sizeof(quern_engine_options), defaults.n_threads, defaults.n_ctx, defaults.n_chunk, nullptr};
+  return {sizeof(quern_engine_options),
+          defaults.n_threads,
+          defaults.n_ctx,
+          defaults.n_chunk,
+          nullptr,
+          nullptr,
+          nullptr,
+          nullptr};
 }
 
 quern_sampling quern_sampling_defaults(void) {
@@ -239,17 +270,26 @@ const float* quern_session_logits(const quern_session* session) {
 quern_status quern_generate(quern_session* session, const int32_t* ids, size_t n, const quern_sampling* sampling,
                             int32_t max_tokens, quern_text_fn on_text, void* user, int32_t* n_generated) {
   return guarded([&]() -> Result<void> {
-    if (session == nullptr) return null_argument("session");
-    QUERN_TRY_VOID(check_list(ids, &n));
-    if (n == 0) return Error{Status::invalid_argument, "a prompt needs at least one token"};
-    if (max_tokens < 0) return Error{Status::invalid_argument, "max_tokens must be 0 or more"};
-    if (n_generated != nullptr) *n_generated = 0;
-    QUERN_TRY(const token::SamplerOptions checked, sampler_options(sampling));
+    QUERN_TRY(const token::SamplerOptions checked, check_generate(session, ids, n, sampling, max_tokens, n_generated));
     const auto text = [&](std::string_view piece) {
       return on_text == nullptr || on_text(piece.data(), piece.size(), user);
     };
     QUERN_TRY(const GenerateStats stats,
               generate(*session->engine, *session->session, {ids, n}, checked, max_tokens, text));
+    if (n_generated != nullptr) *n_generated = stats.n_generated;
+    return {};
+  });
+}
+
+quern_status quern_generate_tokens(quern_session* session, const int32_t* ids, size_t n, const quern_sampling* sampling,
+                                   int32_t max_tokens, quern_token_fn on_token, void* user, int32_t* n_generated) {
+  return guarded([&]() -> Result<void> {
+    QUERN_TRY(const token::SamplerOptions checked, check_generate(session, ids, n, sampling, max_tokens, n_generated));
+    const auto token = [&](const Produced& p) {
+      return on_token == nullptr || on_token(p.id, p.text.data(), p.text.size(), p.ends, user);
+    };
+    QUERN_TRY(const GenerateStats stats,
+              generate_tokens(*session->engine, *session->session, {ids, n}, checked, max_tokens, token));
     if (n_generated != nullptr) *n_generated = stats.n_generated;
     return {};
   });
@@ -267,8 +307,8 @@ quern_status quern_chat_tokens(const quern_engine* engine, const quern_message* 
         return null_argument("a message's role or content");
       turns.push_back({messages[i].role, messages[i].content});
     }
-    QUERN_TRY(const auto encoded, chat_prompt(*engine->engine, turns));
-    return give<int32_t>(encoded, ids, n, "ids");
+    QUERN_TRY(const ChatPrompt prompt, chat_prompt(*engine->engine, turns));
+    return give<int32_t>(prompt.ids, ids, n, "ids");
   });
 }
 

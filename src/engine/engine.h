@@ -53,6 +53,9 @@ struct EngineOptions {
   // or its folder is a warning in the log, never an error.
   std::string image_dir;
   ImageMode image_mode = ImageMode::automatic;
+  // Bytes that weights may take in memory; 0: three quarters of what the machine or the cgroup has left. A model that is
+  // larger runs from a mapped image, which is made first where there is none; without images it is an error.
+  uint64_t memory_bytes = 0;
   // The folder of tuning sidecars (engine/tuning.h); "": untuned. One that does not hold is warned of and ignored.
   std::string tune_dir;
   // Where set, these kernels instead of a sidecar's.
@@ -142,9 +145,23 @@ struct GenerateStats {
   double decode_seconds = 0;
   StopReason stop = StopReason::eog;
   std::vector<int32_t> tokens;  // the produced tokens (an end-of-generation token is not among them)
+  int32_t end_token = -1;       // the end-of-generation token that was taken; -1: something else was the end
 };
 
-// Generates after prompt. on_text gets whole UTF-8 characters as they complete; returning false stops.
+// A token as it is produced.
+struct Produced {
+  int32_t id = -1;        // -1: no token, only what was left of `text` where no end-of-generation token came
+  std::string_view text;  // whole UTF-8 characters that are complete with it, as generate() hands them out
+  bool ends = false;      // an end-of-generation token, the last call; its result does not matter
+};
+
+// Generates after prompt. on_token gets every token, control tokens and the one that ends it all too, so that a
+// token::ReplyStream can follow; returning false stops.
+Result<GenerateStats> generate_tokens(Engine& engine, Session& session, std::span<const int32_t> prompt,
+                                      const token::SamplerOptions& sampling, int max_tokens,
+                                      const std::function<bool(const Produced&)>& on_token,
+                                      const std::atomic<bool>* cancel = nullptr);
+// The same for text. on_text gets whole UTF-8 characters as they complete; returning false stops.
 Result<GenerateStats> generate(Engine& engine, Session& session, std::span<const int32_t> prompt,
                                const token::SamplerOptions& sampling, int max_tokens,
                                const std::function<bool(std::string_view)>& on_text,

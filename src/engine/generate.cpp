@@ -24,9 +24,10 @@ std::vector<int32_t> bench_tokens(int n, int sequence = 0) {
 
 }  // namespace
 
-Result<GenerateStats> generate(Engine& engine, Session& session, std::span<const int32_t> prompt,
-                               const token::SamplerOptions& sampling, int max_tokens,
-                               const std::function<bool(std::string_view)>& on_text, const std::atomic<bool>* cancel) {
+Result<GenerateStats> generate_tokens(Engine& engine, Session& session, std::span<const int32_t> prompt,
+                                      const token::SamplerOptions& sampling, int max_tokens,
+                                      const std::function<bool(const Produced&)>& on_token,
+                                      const std::atomic<bool>* cancel) {
   GenerateStats stats;
   stats.n_prompt = static_cast<int>(prompt.size());
   Clock::time_point start = Clock::now();
@@ -43,13 +44,14 @@ Result<GenerateStats> generate(Engine& engine, Session& session, std::span<const
     const int32_t id = sampler.sample(session.logits());
     if (engine.tokenizer().is_eog(id)) {
       stats.stop = StopReason::eog;
+      stats.end_token = id;
       break;
     }
     sampler.accept(id);
     stats.tokens.push_back(id);
     ++stats.n_generated;
     const std::string text = decoder.feed(id);
-    if (!text.empty() && on_text && !on_text(text)) {
+    if (on_token && !on_token({id, text, false})) {
       stats.stop = StopReason::callback;
       break;
     }
@@ -66,9 +68,19 @@ Result<GenerateStats> generate(Engine& engine, Session& session, std::span<const
     QUERN_TRY_VOID(session.sync(timeline, nullptr));
   }
   const std::string rest = decoder.flush();
-  if (!rest.empty() && on_text && stats.stop != StopReason::callback) on_text(rest);
+  const bool ended = stats.stop == StopReason::eog;
+  if (on_token && stats.stop != StopReason::callback && (ended || !rest.empty()))
+    on_token({stats.end_token, rest, ended});
   stats.decode_seconds = seconds_since(start);
   return stats;
+}
+
+Result<GenerateStats> generate(Engine& engine, Session& session, std::span<const int32_t> prompt,
+                               const token::SamplerOptions& sampling, int max_tokens,
+                               const std::function<bool(std::string_view)>& on_text, const std::atomic<bool>* cancel) {
+  if (!on_text) return generate_tokens(engine, session, prompt, sampling, max_tokens, {}, cancel);
+  const auto on_token = [&](const Produced& token) { return token.text.empty() || on_text(token.text); };
+  return generate_tokens(engine, session, prompt, sampling, max_tokens, on_token, cancel);
 }
 
 Result<double> time_prompt(Session& session, int n_prompt, int n_depth) {

@@ -1,6 +1,7 @@
 #include "engine/images.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <new>
 
@@ -28,7 +29,6 @@ Result<Wanted> wanted_of(const std::string& model_path, const EngineOptions& opt
   Isa isa{};
   QUERN_TRY(const uint32_t isa_mask, choose_isa(options.isa, &isa));
   QUERN_TRY(wanted.model, model::load_model(wanted.file, options.n_ctx));
-  QUERN_TRY_VOID(plan::check_support(*wanted.model, options.n_ctx));
   wanted.requests = plan::pack_requests(*wanted.model, isa_mask);
   QUERN_TRY(wanted.key, exec::image_key(wanted.file, wanted.requests));
   return wanted;
@@ -66,14 +66,38 @@ std::vector<std::string> image_paths(const std::string& folder) {
   return paths;
 }
 
+bool fits(const EngineOptions& options, uint64_t bytes) {
+  return options.memory_bytes > 0 ? bytes <= options.memory_bytes : exec::copy_fits(bytes, exec::available_memory());
+}
+
+std::string gigabytes(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GB", static_cast<double>(bytes) * 1e-9);
+  return text;
+}
+
 Result<void> adopt_image(Engine::State& s, const EngineOptions& options, exec::Image image,
                          const std::vector<plan::PackRequest>& requests) {
-  if (options.image_mode == ImageMode::map || !exec::copy_fits(image.bytes(), exec::available_memory())) {
+  if (options.image_mode == ImageMode::map || !fits(options, image.bytes())) {
+    s.read_ahead = !fits(options, image.bytes());
     s.weights = exec::WeightStore::map(std::move(image), requests);
     return {};
   }
   QUERN_TRY(s.weights, exec::WeightStore::copy(std::move(image), requests, *s.team, options.progress));
   return {};
+}
+
+// The image of a model whose packed weights do not fit into memory: written first, a matrix at a time, then mapped.
+Result<void> run_from_image(Engine::State& s, const EngineOptions& options, const exec::ImageKey& key,
+                            const std::vector<plan::PackRequest>& requests, uint64_t bytes,
+                            const exec::SourceDone& source_done) {
+  const std::string path = image_path(options, key);
+  log_warning(s.file.path() + ": weights of " + gigabytes(bytes) +
+              " do not fit into memory; writing a prepared image to run from: " + path);
+  QUERN_TRY_VOID(exec::build_image(path, s.file, key, requests, *s.team, options.progress, source_done));
+  QUERN_TRY(exec::Image image, exec::Image::open(path));
+  QUERN_TRY_VOID(image.check_serves(s.file, key, requests));
+  return adopt_image(s, options, std::move(image), requests);
 }
 
 ImageStatus status_of(const std::string& path, const EngineOptions& options) {
@@ -124,6 +148,15 @@ Result<void> load_weights(Engine::State& s, const EngineOptions& options, uint32
     const file::Tensor* tensor = s.file.find_tensor(weight.name);
     if (&weight != embd && tensor != nullptr) s.file.release(*tensor);
   };
+  uint64_t bytes = 0;
+  for (const plan::PackRequest& request : requests) bytes += request.bytes;
+  if (!fits(options, bytes)) {
+    if (use_image) return run_from_image(s, options, key, requests, bytes, source_done);
+    return Error{Status::out_of_memory,
+                 s.file.path() + ": its weights take " + gigabytes(bytes) + ", more than memory has room for (" +
+                     gigabytes(options.memory_bytes > 0 ? options.memory_bytes : exec::available_memory() / 4 * 3) +
+                     "); with prepared images (--image auto) it runs from disk"};
+  }
   QUERN_TRY(s.weights, exec::WeightStore::pack(requests, *s.team, options.progress, source_done));
   if (use_image) {
     s.image_saver = std::make_unique<exec::ImageSaver>(path, s.file, std::move(key), requests, *s.weights);

@@ -69,10 +69,10 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options) {
   size_t arena = 0, scratch = 0;
   for (const bool measure : {true, false}) {
     for (const auto& w : wanted) {
-      QUERN_TRY(*w.plan, plan::compile(
-                             *s.model, s.kv_layout, *s.weights,
-                             {w.rows, w.outputs, s.isa_mask, options.no_fuse, s.team->size(), s.choices.get(), s.n_ctx},
-                             s.arena.data()));
+      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights,
+                                       {w.rows, w.outputs, s.isa_mask, options.no_fuse, s.team->size(), s.choices.get(),
+                                        s.n_ctx, s.read_ahead},
+                                       s.arena.data()));
       arena = std::max(arena, w.plan->arena_bytes);
       scratch = std::max(scratch, w.plan->scratch_bytes);
     }
@@ -93,7 +93,6 @@ Result<std::unique_ptr<Engine::State>> load_state(const std::string& path, const
     return Error{Status::invalid_argument, "context, chunk and threads must not be negative"};
   }
   s->n_ctx = options.n_ctx > 0 ? options.n_ctx : std::min(s->model->spec.n_ctx_train, kDefaultMaxCtx);
-  QUERN_TRY_VOID(plan::check_support(*s->model, s->n_ctx));
   s->n_chunk = std::min(options.n_chunk, 4096);
   QUERN_TRY_VOID(load_text(*s));
   apply_tuning(*s, options);

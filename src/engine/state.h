@@ -38,6 +38,7 @@ struct Engine::State {
   std::unique_ptr<Team> team;
   plan::KvLayout kv_layout;
   std::unique_ptr<exec::WeightStore> weights;
+  bool read_ahead = false;  // weights are mapped and larger than memory
   Buffer arena;
   plan::Plan decode, few, prefill;  // 1 row; up to 8; a chunk: the last row's logits
   plan::Plan batch, all;            // up to 8 rows; up to 64: every row's logits

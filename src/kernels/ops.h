@@ -31,6 +31,7 @@ enum class Op : uint8_t {
   matmul,
   gated_matmul,
   route,
+  read_ahead,
   bucket,
   gather,
   expert_matmul,
@@ -50,7 +51,7 @@ enum class Op : uint8_t {
   softcap,
   repack,
 };
-inline constexpr int kOpCount = 25;
+inline constexpr int kOpCount = 26;
 
 // How many token rows a plan is for; kernels state which classes they serve.
 enum class RowClass : uint8_t {
@@ -128,6 +129,22 @@ inline void for_units(int64_t n, const Worker& w, const Each& each) {
     return;
   }
   for (int64_t unit; (unit = __atomic_fetch_add(w.taken, 1, __ATOMIC_RELAXED)) < n;) each(unit);
+}
+
+// The same, and each(unit, next) also hears which unit the thread does after that, n if none: what it reads can be
+// asked for early.
+template <class Each>
+inline void for_units_ahead(int64_t n, const Worker& w, const Each& each) {
+  const Range r = w.taken == nullptr ? share(n, w) : Range{0, 0};
+  int64_t at = r.begin;
+  const auto take = [&]() -> int64_t {
+    if (w.taken != nullptr) return __atomic_fetch_add(w.taken, 1, __ATOMIC_RELAXED);
+    return at < r.end ? at++ : n;
+  };
+  for (int64_t unit = take(), next = 0; unit < n; unit = next) {
+    next = take();
+    each(unit, next < n ? next : n);
+  }
 }
 
 inline int row_count(const RunContext& ctx, RowSet rows) {
@@ -247,16 +264,27 @@ struct RouteArgs {
   ExpertChoice* out;            // [n_rows, n_used]
 };
 
+// Asks the system for the chosen experts' matrices of a stack that lies in a mapped file: what is not in memory is read
+// while other work goes on. Changes nothing else. A thread asks for its share of the choices.
+struct ReadAheadArgs {
+  static constexpr Op kOp = Op::read_ahead;
+  const ExpertChoice* choices;  // [n_rows, n_used]
+  int n_used;
+  const std::byte* stack;  // [n_experts, expert_bytes]
+  size_t expert_bytes;
+};
+
 // Routed rows in order of experts, for many rows. An expert's rows fill whole tiles (format::kTileRows), the last one
 // in part; expert e has tiles [first_tile[e], first_tile[e + 1]). A place is a row number in those tiles.
-// Lies in memory as int32: first_tile [n_experts + 1], count [n_experts], place_of [n_rows * n_used], row_of [places].
+// Lies in memory as int32: first_tile [n_experts + 1], count [n_experts], place_of [entries], entry_of [places]; entry
+// j of token r is number r * n_used + j.
 struct Buckets {
   int32_t* first_tile;
   int32_t* count;     // rows of each expert
-  int32_t* place_of;  // of entry j of token r at r * n_used + j
-  int32_t* row_of;    // the token of a place; -1: empty
+  int32_t* place_of;  // of an entry
+  int32_t* entry_of;  // of a place; -1: empty
   Buckets(int32_t* data, int n_experts, int64_t n_entries)
-      : first_tile(data), count(data + n_experts + 1), place_of(count + n_experts), row_of(place_of + n_entries) {}
+      : first_tile(data), count(data + n_experts + 1), place_of(count + n_experts), entry_of(place_of + n_entries) {}
 };
 // Places for n entries at most.
 inline int64_t place_count(int64_t n_entries, int n_experts) {
@@ -462,9 +490,9 @@ struct RepackArgs {
 };
 
 using OpArgs = std::variant<EmbedArgs, RopeTableArgs, RmsNormArgs, QuantizeArgs, MatmulArgs, GatedMatmulArgs, RouteArgs,
-                            BucketArgs, GatherArgs, ExpertMatmulArgs, ExpertGatedArgs, ExpertSumArgs, CombineArgs,
-                            RowGateArgs, AddArgs, HeadNormArgs, RopeArgs, TemperatureArgs, KvStoreArgs, AttentionArgs,
-                            AttentionPartsArgs, AttentionMergeArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
+                            ReadAheadArgs, BucketArgs, GatherArgs, ExpertMatmulArgs, ExpertGatedArgs, ExpertSumArgs,
+                            CombineArgs, RowGateArgs, AddArgs, HeadNormArgs, RopeArgs, TemperatureArgs, KvStoreArgs,
+                            AttentionArgs, AttentionPartsArgs, AttentionMergeArgs, ActMulArgs, SoftcapArgs, RepackArgs>;
 
 // The matrix that an op multiplies with; of a stack, one expert's. Null: none, or two.
 inline const MatmulArgs* matmul_of(const OpArgs& args) {

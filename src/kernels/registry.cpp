@@ -94,15 +94,19 @@ MatmulChoice choose_matmul(format::Format weight, const Shape& shape, uint32_t i
 }
 
 const char* op_name(Op op) {
-  static constexpr const char* kNames[kOpCount] = {"embed",           "rope_table",   "rms_norm",
-                                                   "quantize",        "matmul",       "gated_matmul",
-                                                   "route",           "bucket",       "gather",
-                                                   "expert_matmul",   "expert_gated", "expert_sum",
-                                                   "combine",         "row_gate",     "add",
-                                                   "head_norm",       "rope",         "temperature",
-                                                   "kv_store",        "attention",    "attention_parts",
-                                                   "attention_merge", "act_mul",      "softcap",
-                                                   "repack"};
+  static constexpr const char* kNames[kOpCount] = {"embed",           "rope_table",
+                                                   "rms_norm",        "quantize",
+                                                   "matmul",          "gated_matmul",
+                                                   "route",           "read_ahead",
+                                                   "bucket",          "gather",
+                                                   "expert_matmul",   "expert_gated",
+                                                   "expert_sum",      "combine",
+                                                   "row_gate",        "add",
+                                                   "head_norm",       "rope",
+                                                   "temperature",     "kv_store",
+                                                   "attention",       "attention_parts",
+                                                   "attention_merge", "act_mul",
+                                                   "softcap",         "repack"};
   return kNames[static_cast<int>(op)];
 }
 

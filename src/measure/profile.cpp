@@ -130,6 +130,7 @@ void sum_up(const Recorder& recorder, int repetitions, Phase& phase) {
     phase.calls.push_back(std::move(row));
   };
   for (const auto& [plan, sums] : recorder.sums()) {
+    phase.declines += plan::declines_text(*plan);
     size_t at = 0;
     for (const plan::Step& step : plan->steps) {
       for (const plan::Call& call : step.calls) {
@@ -186,6 +187,7 @@ std::string bucket_of(const plan::Call& call) {
     case Op::expert_sum:
       return std::string("experts ") + format::format_info(call.query.weight).name;
     case Op::route:
+    case Op::read_ahead:
     case Op::bucket:
     case Op::gather:
     case Op::combine:

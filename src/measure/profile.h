@@ -40,6 +40,7 @@ struct Phase {
   std::vector<ProfileRow> buckets;  // longest first
   std::vector<ProfileRow> nodes;    // "attn_q" of all layers together; longest first
   std::vector<ProfileRow> calls;    // each call of the plan, in order
+  std::string declines;             // of the plans: plan::declines_text
 };
 
 // One call or wait on one thread.

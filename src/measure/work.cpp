@@ -59,6 +59,7 @@ struct Count {
   Work operator()(const kernels::RouteArgs& a) const {
     return {.read_bytes = tokens() * u(a.n_experts) * kF32, .write_bytes = choice_bytes(a.n_used)};
   }
+  Work operator()(const kernels::ReadAheadArgs& a) const { return {.read_bytes = choice_bytes(a.n_used)}; }
   Work operator()(const kernels::BucketArgs& a) const {
     return {.read_bytes = choice_bytes(a.n_used),
             .write_bytes = u(kernels::bucket_ints(int64_t{ctx.n_rows} * a.n_used, a.n_experts)) * 4};

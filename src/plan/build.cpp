@@ -227,9 +227,10 @@ class Builder {
     ValueId buckets;  // kNone with few rows
   };
 
-  Routing route(ValueId logits, const model::ExpertSpec& e, const Weight* bias) {
+  Routing route(ValueId logits, const model::ExpertSpec& e, const WeightSet& w) {
     static constexpr kernels::Gating kGating[] = {kernels::Gating::softmax, kernels::Gating::sigmoid,
                                                   kernels::Gating::softmax_chosen};
+    const Weight* bias = w.get(Role::exp_probs_b);
     Routing routing{e, value("ffn_choices", 2 * int64_t{e.n_used}), kNone};
     add({.name = "ffn_route",
          .args = kernels::RouteArgs{nullptr, bias != nullptr ? bias->f32() : nullptr, e.n_experts, e.n_used,
@@ -237,7 +238,17 @@ class Builder {
                                     e.n_groups_used, nullptr},
          .in = {logits},
          .out = routing.choices});
-    if (options_.row_class(RowSet::tokens) != kernels::RowClass::prefill) return routing;
+    if (options_.row_class(RowSet::tokens) != kernels::RowClass::prefill) {
+      for (const Role role : {Role::ffn_gate_exps, Role::ffn_up_exps, Role::ffn_down_exps}) {
+        if (options_.read_ahead) {
+          add({.name = "ffn_read_ahead",
+               .args = kernels::ReadAheadArgs{nullptr, e.n_used, nullptr, 0},
+               .in = {routing.choices},
+               .weight = w.get(role)});
+        }
+      }
+      return routing;
+    }
     routing.buckets = value("ffn_buckets", 2 * int64_t{e.n_used});
     graph_.values[static_cast<size_t>(routing.buckets)].more_bytes =
         static_cast<size_t>(kernels::bucket_ints(0, e.n_experts) + int64_t{e.n_experts} * format::kTileRows) * 4;
@@ -312,7 +323,7 @@ class Builder {
       shared_gate = matmul("ffn_gate_shexp", h, *w.get(Role::ffn_gate_shexp));
       shared_up = matmul("ffn_up_shexp", h, *w.get(Role::ffn_up_shexp));
     }
-    const Routing r = route(logits, layer.experts, w.get(Role::exp_probs_b));
+    const Routing r = route(logits, layer.experts, w);
     ValueId shared_act = kNone;
     if (shared) {
       shared_act = act_mul("ffn_act_shexp", shared_gate, shared_up, layer);

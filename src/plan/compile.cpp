@@ -146,6 +146,11 @@ class Bind {
     a.logits = f32(node_.in[0]);
     a.out = as<kernels::ExpertChoice>(node_.out);
   }
+  void operator()(kernels::ReadAheadArgs& a) const {
+    a.choices = as<kernels::ExpertChoice>(node_.in[0]);
+    a.stack = weights_.find(*node_.weight, layout_);
+    a.expert_bytes = matrix_bytes(*node_.weight, layout_);
+  }
   void operator()(kernels::BucketArgs& a) const {
     a.choices = as<kernels::ExpertChoice>(node_.in[0]);
     a.out = as<int32_t>(node_.out);
@@ -456,7 +461,10 @@ Result<Plan> compile(const model::Model& model, const KvLayout& kv, const Packed
                 query};
       call.tuned = options.choices != nullptr && options.choices->find(query) != nullptr;
       QUERN_CHECK(call.kernel != nullptr);
-      if (arena != nullptr) bind_call(call, graph, node, map, arena, weights, query.layout, options.n_threads);
+      if (arena != nullptr) {
+        const Layout layout = node.weight != nullptr ? layout_of(*node.weight, options.isa_mask) : query.layout;
+        bind_call(call, graph, node, map, arena, weights, layout, options.n_threads);
+      }
       if (call.kernel->scratch_bytes != nullptr)
         plan.scratch_bytes = std::max(plan.scratch_bytes, call.kernel->scratch_bytes(query.shape));
       step.calls.push_back(std::move(call));

@@ -212,6 +212,7 @@ void fuse_row_chain(Graph& graph, Steps& steps, const PlanOptions&, Declines&) {
 // Ops that give each thread its own result when each does all of them: none that changes a value in place or writes
 // where all threads look.
 bool can_replicate(const Node& node) {
+  if (node.op() == Op::read_ahead) return true;
   return is_row_wise(node.op()) && node.op() != Op::kv_store &&
          std::find(node.in.begin(), node.in.end(), node.out) == node.in.end();
 }
@@ -230,6 +231,7 @@ void fuse_replicate(Graph& graph, Steps& steps, const PlanOptions& options, Decl
     for (const int n : steps[s]) {
       Node& node = graph.nodes[static_cast<size_t>(n)];
       node.replicated = true;
+      if (node.out == kNone) continue;
       graph.values[static_cast<size_t>(node.out)].private_copies = true;
     }
     steps[s].insert(steps[s].end(), steps[s + 1].begin(), steps[s + 1].end());

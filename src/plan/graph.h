@@ -24,9 +24,16 @@ struct Value {
   bool private_copies = false;  // each thread has its own: the node that writes it is replicated
   size_t more_bytes = 0;        // beside those of the rows
   // Bytes from one row, or tile of rows, to the next; bytes of n rows.
-  size_t stride() const { return format::activation_stride(format, static_cast<size_t>(width)); }
+  // Floats lie close: ops read row r of width w at r * w.
+  size_t stride() const {
+    const auto n = static_cast<size_t>(width);
+    return format == kernels::ActivationFormat::f32 ? n * sizeof(float) : format::activation_stride(format, n);
+  }
   size_t bytes(int n) const {
-    return format::activation_bytes(format, static_cast<size_t>(width), static_cast<size_t>(n)) + more_bytes;
+    const auto n_rows = static_cast<size_t>(n);
+    return more_bytes + (format == kernels::ActivationFormat::f32
+                             ? n_rows * stride()
+                             : format::activation_bytes(format, static_cast<size_t>(width), n_rows));
   }
 };
 

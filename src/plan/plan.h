@@ -54,6 +54,7 @@ struct PlanOptions {
   const kernels::Choices* choices = nullptr;  // what was tuned; outlives the plan. Null: priority decides
   int n_ctx = 0;                              // positions of a sequence at most; 0: unknown, nothing relies on it
 
+  bool read_ahead = false;  // weights are mapped and larger than memory: ask for the chosen experts early
   // What experts ask of memory, from the model (compile fills them in); 0: no experts.
   int n_used = 0, n_experts = 0;
 
@@ -70,10 +71,6 @@ class PackedWeights {
   // The matrix in that layout (Layout::disk: its own bytes).
   virtual const std::byte* find(const model::Weight& weight, kernels::Layout layout) const = 0;
 };
-
-// unsupported, naming what, where the network has something that no plan is built for, or not for so long a context.
-// To be asked before anything else here.
-Result<void> check_support(const model::Model& model, int n_ctx);
 
 // A repacking that plans for this model will want.
 struct PackRequest {
@@ -115,7 +112,10 @@ struct Plan {
 Result<Plan> compile(const model::Model& model, const KvLayout& kv, const PackedWeights& weights,
                      const PlanOptions& options, std::byte* arena);
 
-// One step a line: calls, kernels, shapes, formats. Addresses and thread counts do not appear.
+// What was declined, one line for each fusion and reason: how often, and the first node. Empty: nothing.
+std::string declines_text(const Plan& plan);
+
+// One step a line: calls, kernels, shapes, formats. Then what was declined. Addresses and thread counts do not appear.
 std::string to_text(const Plan& plan);
 
 struct Fusion {

@@ -1,4 +1,6 @@
 // A plan as text: what `quern plan` prints and golden tests compare.
+#include <algorithm>
+
 #include "plan/plan.h"
 
 namespace quern::plan {
@@ -33,6 +35,7 @@ struct Describe {
            (a.n_groups > 1 ? ", " + n(a.n_groups_used) + " of " + n(a.n_groups) + " groups" : "") +
            (a.renormalize ? ", renormalized" : "");
   }
+  std::string operator()(const kernels::ReadAheadArgs& a) const { return n(a.n_used) + " experts"; }
   std::string operator()(const kernels::BucketArgs& a) const { return n(a.n_used) + " of " + n(a.n_experts); }
   std::string operator()(const kernels::GatherArgs& a) const {
     return n(a.n) + " -> " + kernels::act_format_name(a.format);
@@ -83,6 +86,26 @@ std::string padded(std::string text, size_t width) {
 
 }  // namespace
 
+std::string declines_text(const Plan& plan) {
+  std::vector<std::pair<const Decline*, int>> kinds;
+  for (const Decline& d : plan.declines) {
+    const auto same = [&](const auto& kind) {
+      return kind.first->fusion == d.fusion && kind.first->reason == d.reason;
+    };
+    const auto it = std::find_if(kinds.begin(), kinds.end(), same);
+    if (it == kinds.end()) {
+      kinds.emplace_back(&d, 1);
+    } else {
+      ++it->second;
+    }
+  }
+  std::string text;
+  for (const auto& [d, times] : kinds) {
+    text += "declined " + n(times) + " times: " + d->fusion + ", first at " + d->node + ": " + d->reason + "\n";
+  }
+  return text;
+}
+
 std::string to_text(const Plan& plan) {
   size_t n_calls = 0;
   for (const Step& step : plan.steps) n_calls += step.calls.size();
@@ -99,7 +122,7 @@ std::string to_text(const Plan& plan) {
       first = false;
     }
   }
-  return text;
+  return text + declines_text(plan);
 }
 
 }  // namespace quern::plan

@@ -1,7 +1,10 @@
 // The C interface as a program outside uses it: statuses, messages, room conventions, lifetimes.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "quern/quern.hpp"
@@ -50,6 +53,38 @@ TEST(CApiLoad, AnOlderCallersShorterOptionsCount) {
   ASSERT_EQ(quern_engine_load(tiny("llama").c_str(), &options, &engine), QUERN_OK) << quern_last_error();
   EXPECT_EQ(quern_engine_n_ctx(engine), 48);
   quern_engine_free(engine);
+}
+
+size_t files_in(const std::filesystem::path& folder) {
+  std::error_code error;
+  size_t n = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error)) n += entry.is_regular_file();
+  return n;
+}
+
+TEST(CApiLoad, ImagesAreMadeAndUsedWhereAskedFor) {
+  const std::string folder = ::testing::TempDir() + "quern_c_api_" + std::to_string(::getpid());
+  const auto load = [&](const char* image, const char* tune) {
+    quern_engine_options options = quern_engine_defaults();
+    options.image = image;
+    options.tune = tune;
+    options.cache = folder.c_str();
+    quern_engine* engine = nullptr;
+    const quern_status status = quern_engine_load(tiny("llama-q-q4_0").c_str(), &options, &engine);
+    quern_engine_free(engine);
+    return status;
+  };
+  EXPECT_EQ(load(nullptr, nullptr), QUERN_OK);
+  EXPECT_EQ(load("off", "auto"), QUERN_OK) << quern_last_error();
+  EXPECT_EQ(files_in(folder), 0U);
+  EXPECT_EQ(load("auto", nullptr), QUERN_OK);
+  EXPECT_EQ(files_in(folder + "/images"), 1U);
+  EXPECT_EQ(load("map", "off"), QUERN_OK);
+  EXPECT_EQ(load("on", nullptr), QUERN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(quern_last_error()).find("image 'on'"), std::string::npos);
+  EXPECT_EQ(load(nullptr, "map"), QUERN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(quern_last_error()).find("tune 'map'"), std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(CApi, RoomConvention) {
@@ -106,6 +141,32 @@ TEST_F(CApi, GenerateStopsWhenToldAndRefusesNonsense) {
   sampling.top_p = 7;
   EXPECT_EQ(quern_generate(session, ids, 3, &sampling, 4, nullptr, nullptr, nullptr), QUERN_INVALID_ARGUMENT);
   quern_session_free(session);
+}
+
+TEST_F(CApi, GenerateTokensGivesEveryToken) {
+  const Engine engine(tiny("../scripted/harmony"));
+  Session session(engine);
+  const auto ids = engine.chat_tokens({{"user", "hello"}});
+  const quern_sampling sampling = quern_sampling_defaults();
+  std::vector<int32_t> all;
+  std::string text;
+  bool ended = false;
+  const auto on_token = [&](int32_t id, std::string_view piece, bool ends) {
+    EXPECT_FALSE(ended);
+    all.push_back(id);
+    text += piece;
+    ended = ends;
+    return true;
+  };
+  const int32_t n = session.generate_tokens(ids, sampling, 100, on_token);
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(all.size(), static_cast<size_t>(n) + 1);
+  EXPECT_EQ(text, "analysisLet me see.assistantfinalIt is four.");
+  const auto last = engine.tokenize("<|return|>");
+  EXPECT_EQ(all.back(), last.at(0));
+  EXPECT_EQ(session.generate_tokens(ids, sampling, 100, [](int32_t, std::string_view, bool) { return false; }), 1);
+  EXPECT_EQ(quern_generate_tokens(nullptr, ids.data(), 1, nullptr, 1, nullptr, nullptr, nullptr),
+            QUERN_INVALID_ARGUMENT);
 }
 
 TEST_F(CApi, NoChatTemplateIsSaid) {

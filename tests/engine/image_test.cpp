@@ -337,5 +337,54 @@ TEST_F(BadImage, DeletedUnderARunningEngine) {
   EXPECT_TRUE(same(logits, expected_));
 }
 
+// A model that is larger than memory runs from an image that is made first; its experts are asked for early.
+TEST(EngineImage, AModelLargerThanMemoryRunsFromDisk) {
+  for (const char* name : {"gpt-oss-q-mxfp4", "llama"}) {
+    const Outcome plain = run(model_path(name), options_for(""));
+    const ImageFolder folder;
+    EngineOptions options = options_for(folder.path);
+    options.memory_bytes = 1000;
+    const Outcome first = run(model_path(name), options);
+    EXPECT_TRUE(same(plain.logits, first.logits));
+    EXPECT_TRUE(first.from_image && first.mapped);
+    EXPECT_NE(first.warnings.find("do not fit into memory"), std::string::npos) << first.warnings;
+    const Outcome second = run(model_path(name), options);
+    EXPECT_TRUE(same(plain.logits, second.logits));
+    EXPECT_TRUE(second.mapped);
+    EXPECT_EQ(second.warnings.find("do not fit"), std::string::npos) << second.warnings;
+
+    const auto engine = Engine::load(model_path(name), options);
+    ASSERT_TRUE(engine.ok());
+    const bool asks = (*engine)->plan_text().find("read_ahead") != std::string::npos;
+    EXPECT_EQ(asks, std::string(name) != "llama");
+    options.memory_bytes = 0;
+    const auto with_room = Engine::load(model_path(name), options);
+    ASSERT_TRUE(with_room.ok());
+    EXPECT_EQ((*with_room)->plan_text().find("read_ahead"), std::string::npos);
+  }
+}
+
+TEST(EngineImage, AModelLargerThanMemoryWithoutImagesIsAnError) {
+  EngineOptions options = options_for("");
+  options.memory_bytes = 1000;
+  const auto engine = Engine::load(model_path("llama"), options);
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().status, Status::out_of_memory);
+  EXPECT_NE(engine.error().message.find("--image auto"), std::string::npos) << engine.error().message;
+}
+
+// Nowhere to write the image to: an error that says so, and nothing left behind.
+TEST(EngineImage, AModelLargerThanMemoryWithNoRoomForAnImageIsAnError) {
+  const ImageFolder folder;
+  EngineOptions options = options_for(folder.path + "/file/images");
+  std::ofstream(folder.path + "/file") << "no folder";
+  options.memory_bytes = 1000;
+  ::testing::internal::CaptureStderr();
+  const auto engine = Engine::load(model_path("llama"), options);
+  (void)::testing::internal::GetCapturedStderr();
+  ASSERT_FALSE(engine.ok());
+  EXPECT_NE(engine.error().message.find(folder.path), std::string::npos) << engine.error().message;
+}
+
 }  // namespace
 }  // namespace quern::engine

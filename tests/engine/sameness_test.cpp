@@ -94,6 +94,23 @@ TEST_P(EveryModel, LogitsDoNotDependOnTheSessionsPast) {
   EXPECT_TRUE(same(expected, reused->logits()));
 }
 
+// Two long prompts in turn, each three times: pages behind windows come and go, and leave nothing behind.
+TEST_P(EveryModel, TwoLongPromptsInTurnGiveTheSameLogitsEachTime) {
+  const auto engine = Engine::load(GetParam(), base_options());
+  ASSERT_TRUE(engine.ok()) << engine.error().message;
+  const std::vector<int32_t> prompts[] = {some_tokens(400, 21), some_tokens(333, 22)};
+  std::vector<float> expected[2];
+  const auto session = std::move((*engine)->new_session()).value();
+  for (int turn = 0; turn < 3; ++turn) {
+    for (size_t i = 0; i < 2; ++i) {
+      ASSERT_TRUE(session->sync(prompts[i]).ok());
+      if (turn == 0) expected[i].assign(session->logits().begin(), session->logits().end());
+      EXPECT_TRUE(same(expected[i], session->logits())) << "turn " << turn << " prompt " << i;
+    }
+  }
+  EXPECT_FALSE(same(expected[0], expected[1]));
+}
+
 // Sessions at different positions that go on together get what each would get alone.
 TEST_P(EveryModel, LogitsDoNotDependOnTheCompanyInAStep) {
   EngineOptions options = base_options();

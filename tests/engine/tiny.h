@@ -18,6 +18,11 @@ inline std::string tiny_dir() {
   return std::string(data != nullptr ? data : "build/testdata") + "/tiny";
 }
 
+// Of the models that say one fixed reply each (tools/synth/scripted.py).
+inline std::string scripted(const std::string& name) {
+  return std::filesystem::path(tiny_dir()).parent_path().string() + "/scripted/" + name + ".gguf";
+}
+
 inline std::vector<std::string> tiny_models() {
   std::vector<std::string> paths;
   std::error_code error;

@@ -155,9 +155,9 @@ TEST(Experts, BucketsHoldEachEntryOnceInOrderOfExperts) {
     EXPECT_TRUE(places.insert(place).second);
     EXPECT_GE(place, b.first_tile[e] * format::kTileRows);
     EXPECT_LT(place, b.first_tile[e] * format::kTileRows + b.count[e]);
-    EXPECT_EQ(b.row_of[place], i / n_used);
+    EXPECT_EQ(b.entry_of[place], i);
   }
-  EXPECT_EQ(std::count(b.row_of, b.row_of + b.first_tile[n_experts] * format::kTileRows, -1),
+  EXPECT_EQ(std::count(b.entry_of, b.entry_of + b.first_tile[n_experts] * format::kTileRows, -1),
             b.first_tile[n_experts] * format::kTileRows - n_rows * n_used);
 }
 
@@ -165,8 +165,8 @@ TEST(Experts, BucketsHoldEachEntryOnceInOrderOfExperts) {
 class Problem {
  public:
   static constexpr int kExperts = 5, kUsed = 3;
-  Problem(const Kernel& kernel, int64_t n_out, int64_t n_in, int n_rows, bool x_by_token)
-      : kernel_(kernel), n_out_(n_out), n_in_(n_in), n_rows_(n_rows) {
+  Problem(const Kernel& kernel, int64_t n_out, int64_t n_in, int n_rows, bool x_by_token, bool many)
+      : kernel_(kernel), n_out_(n_out), n_in_(n_in), n_rows_(n_rows), many_(many) {
     const format::Format f = kernel.key.weight;
     for (auto* stack : {&gate_, &up_}) {
       const auto weights = random_floats(static_cast<size_t>(kExperts * n_out * n_in), seed_++, 0.2F);
@@ -183,7 +183,6 @@ class Problem {
     buckets_.resize(static_cast<size_t>(bucket_ints(n_rows * kUsed, kExperts)));
     run(reference({Op::bucket}), BucketArgs{choices_.data(), kExperts, kUsed, buckets_.data()}, rows_only(n_rows), {},
         1);
-    many_ = (kernel.key.row_classes & class_bit(RowClass::prefill)) != 0;
     n_routed_ = static_cast<int>(many_ ? place_count(n_rows * kUsed, kExperts) : n_rows * kUsed);
     const int n_x = x_by_token ? n_rows : n_routed_;
     const auto x = random_floats(static_cast<size_t>(n_x) * static_cast<size_t>(n_in), seed_++);
@@ -218,13 +217,15 @@ class Problem {
   std::vector<float> solve(const Kernel& kernel, int n_threads, bool extras, bool weigh) {
     const bool disk = kernel.key.layout == Layout::disk;
     const auto gate = disk ? gate_ : packed(gate_), up = disk ? up_ : packed(up_);
+    const std::byte* gate_data = disk ? gate.data() : aligned(gate);
+    const std::byte* up_data = disk ? up.data() : aligned(up);
     const size_t bytes =
         disk ? format::row_bytes(kernel_.key.weight, static_cast<size_t>(n_in_)) * static_cast<size_t>(n_out_)
              : x16_bytes(kernel_.key.weight, n_out_, n_in_);
     const Routed routed{kExperts, kUsed, bytes, choices_.data(), many_ ? buckets_.data() : nullptr, x_by_token_, weigh};
     const bool sums = kernel.key.op == Op::expert_sum;
     std::vector<float> y(static_cast<size_t>(sums ? n_rows_ : n_routed_) * static_cast<size_t>(n_out_), -7.0F);
-    MatmulArgs m = matmul(aligned(gate), extras, y.data());
+    MatmulArgs m = matmul(gate_data, extras, y.data());
     RunContext ctx = rows_only(n_rows_);
     ctx.n_routed = n_routed_;
     const Shape shape{n_out_, n_in_};
@@ -236,7 +237,7 @@ class Problem {
       }
       run(kernel, ExpertSumArgs{m, routed}, ctx, shape, n_threads);
     } else if (kernel.key.op == Op::expert_gated) {
-      run(kernel, ExpertGatedArgs{{m, aligned(up), extras ? up_bias_.data() : nullptr, ActFn::swiglu_oai}, routed}, ctx,
+      run(kernel, ExpertGatedArgs{{m, up_data, extras ? up_bias_.data() : nullptr, ActFn::swiglu_oai}, routed}, ctx,
           shape, n_threads);
     } else {
       run(kernel, ExpertMatmulArgs{m, routed}, ctx, shape, n_threads);
@@ -259,7 +260,7 @@ class Problem {
   const Kernel& kernel_;
   int64_t n_out_, n_in_;
   int n_rows_, n_routed_ = 0;
-  bool many_ = false, x_by_token_ = false;
+  bool many_, x_by_token_ = false;
   uint32_t seed_ = 21;
   std::vector<std::byte> gate_, up_, x_;
   std::byte* x_data_ = nullptr;
@@ -268,28 +269,39 @@ class Problem {
   std::vector<int32_t> buckets_;
 };
 
+struct Form {
+  int n_rows;
+  bool x_by_token, many;
+};
+
+// What the kernel may be asked.
+std::vector<Form> forms_of(const Kernel& kernel) {
+  if (kernel.key.op == Op::expert_sum) return {{1, false, false}};
+  if (format::is_tiled(kernel.key.act)) return {{9, false, true}, {40, false, true}};
+  std::vector<Form> forms;
+  for (const bool x_by_token : {false, true}) {
+    for (const int n_rows : {1, 2, 7}) forms.push_back({n_rows, x_by_token, false});
+    if (kernel.key.act == ActivationFormat::f32) forms.push_back({13, x_by_token, true});
+  }
+  return forms;
+}
+
 void every_row_has_the_bits_of_ref(Op op) {
   int n = 0;
+  const std::vector<bool> both = {false, true}, no = {false};
   for (const Kernel& kernel : candidates(op)) {
     const int64_t block = format::format_info(kernel.key.weight).block_weights;
-    const int64_t n_in = block == 1 ? 37 : block * 2;
-    const bool tiled = format::is_tiled(kernel.key.act);
-    for (const int n_rows : op == Op::expert_sum ? std::vector<int>{1}
-                            : tiled              ? std::vector<int>{9, 40}
-                                                 : std::vector<int>{1, 2, 7}) {
-      for (const bool x_by_token :
-           op == Op::expert_sum || tiled ? std::vector<bool>{false} : std::vector<bool>{false, true}) {
-        Problem problem(kernel, 48, n_in, n_rows, x_by_token);
-        for (const bool extras : {false, true}) {
-          for (const bool weigh : op == Op::expert_gated ? std::vector<bool>{false} : std::vector<bool>{false, true}) {
-            const auto expected = problem.solve(reference(kernel.key), 1, extras, weigh);
-            for (const int n_threads : {1, 3}) {
-              const auto actual = problem.solve(kernel, n_threads, extras, weigh);
-              ASSERT_TRUE(same_bits(expected.data(), actual.data(), expected.size()))
-                  << kernel.name << " rows " << n_rows << " by token " << x_by_token << " extras " << extras
-                  << " weigh " << weigh << " threads " << n_threads;
-              ++n;
-            }
+    for (const Form& form : forms_of(kernel)) {
+      Problem problem(kernel, 48, block == 1 ? 37 : block * 2, form.n_rows, form.x_by_token, form.many);
+      for (const bool extras : both) {
+        for (const bool weigh : op == Op::expert_gated ? no : both) {
+          const auto expected = problem.solve(reference(kernel.key), 1, extras, weigh);
+          for (const int n_threads : {1, 3}) {
+            const auto actual = problem.solve(kernel, n_threads, extras, weigh);
+            ASSERT_TRUE(same_bits(expected.data(), actual.data(), expected.size()))
+                << kernel.name << " rows " << form.n_rows << " by token " << form.x_by_token << " many " << form.many
+                << " extras " << extras << " weigh " << weigh << " threads " << n_threads;
+            ++n;
           }
         }
       }
@@ -311,7 +323,7 @@ TEST(Experts, EverySumHasTheBitsOfRef) {
 // The sum that one op makes is what expert_matmul and combine make.
 TEST(Experts, ASumIsTheCombinedMatmul) {
   const Kernel& sum = reference({Op::expert_sum, format::Format::q8_0, ActivationFormat::q8_32});
-  Problem problem(sum, 32, 64, 1, false);
+  Problem problem(sum, 32, 64, 1, false, false);
   const auto whole = problem.solve(sum, 1, false, false);
   const auto parts =
       problem.solve(reference({Op::expert_matmul, format::Format::q8_0, ActivationFormat::q8_32}), 1, false, false);

@@ -59,7 +59,7 @@ PlanOptions decode(std::vector<std::string> no_fuse) {
 
 // QUERN_UPDATE_GOLDENS=1 writes what it sees; look at the diff before you commit it.
 TEST(Plan, TextIsAsBefore) {
-  for (const char* name : {"llama", "qwen3-q-q4_k", "gemma3-q-mix", "phi3", "gemma2"}) {
+  for (const char* name : {"llama", "qwen3-q-q4_k", "gemma3-q-mix", "phi3", "gemma2", "gpt-oss-q-mxfp4", "glm4moe"}) {
     const auto loaded = load(name);
     ASSERT_NE(loaded, nullptr);
     const std::string text =
@@ -75,12 +75,26 @@ TEST(Plan, TextIsAsBefore) {
 }
 
 TEST(Plan, EachFusionChangesSomethingAndAllOffIsOneCallAStep) {
-  const auto loaded = load("llama");
+  const auto loaded = load("gpt-oss-q-mxfp4");
   ASSERT_NE(loaded, nullptr);
-  const std::string fused = to_text(compiled(*loaded, decode({})));
-  for (const Fusion& fusion : all_fusions())
-    EXPECT_NE(fused, to_text(compiled(*loaded, decode({fusion.name})))) << fusion.name;
+  const auto texts = [&](std::vector<std::string> no_fuse) {
+    return to_text(compiled(*loaded, decode(no_fuse))) + to_text(compiled(*loaded, {64, 1, kGeneric, no_fuse}));
+  };
+  const std::string fused = texts({});
+  for (const Fusion& fusion : all_fusions()) EXPECT_NE(fused, texts({fusion.name})) << fusion.name;
   for (const Step& step : compiled(*loaded, decode({"all"})).steps) EXPECT_EQ(step.calls.size(), 1U);
+}
+
+TEST(Plan, WhatIsDeclinedIsCountedWithAReason) {
+  const auto loaded = load("gpt-oss-q-mxfp4");
+  ASSERT_NE(loaded, nullptr);
+  EXPECT_EQ(declines_text(compiled(*loaded, decode({}))), "");
+  const Plan prefill = compiled(*loaded, {64, 1, kGeneric, {}});
+  EXPECT_EQ(prefill.declines.size(), loaded->model->layers.size());
+  EXPECT_NE(to_text(prefill).find("declined " + std::to_string(loaded->model->layers.size()) +
+                                  " times: expert_sum, first at blk.0.ffn_down_exps: more than one row"),
+            std::string::npos);
+  EXPECT_EQ(declines_text(compiled(*loaded, {64, 1, kGeneric, {"expert_sum"}})), "");
 }
 
 TEST(Plan, UnknownFusionNamesAreRefused) {
@@ -100,9 +114,9 @@ TEST(Plan, BuffersOfAStepDoNotOverlap) {
   int checked = 0;
   for (const Step& step : plan.steps) {
     for (const Call& call : step.calls) {
-      const auto* m = std::get_if<kernels::MatmulArgs>(&call.args);
+      const auto* m = kernels::matmul_of(call.args);
       if (m == nullptr) continue;
-      const size_t n_rows = m->rows == kernels::RowSet::tokens ? 64 : 1;
+      const auto n_rows = static_cast<size_t>(plan.options.rows_of(m->rows));
       const std::byte* x_end = m->x + m->x_stride * n_rows;
       const auto* y = reinterpret_cast<const std::byte*>(m->y);
       const std::byte* y_end = y + sizeof(float) * static_cast<size_t>(m->y_stride) * n_rows;

@@ -203,7 +203,7 @@ def main():
     ap.add_argument("--peer", action="store_true")
     ap.add_argument("--quern", metavar="BIN")
     ap.add_argument("--gate", action="store_true")
-    ap.add_argument("--tokens", type=int, default=200)
+    ap.add_argument("--tokens", type=int, default=800)
     ap.add_argument("--n-ctx", type=int, default=1024)
     a = ap.parse_args()
     rows, problems = [], []

@@ -104,19 +104,39 @@ size_t sum_scratch(const Shape& shape) {
   return static_cast<size_t>(panel_count(shape.n_out) * kPanelRows) * sizeof(float);
 }
 
-// Calls each(expert, group) for the thread's units: groups of every expert that has rows, in order.
+// A thread's unit of an expert's matmul, and what it does next; n_experts: nothing.
+struct ExpertUnit {
+  int expert, next_expert;
+  int64_t group, next_group;
+};
+
+// Calls each(unit) for groups of every expert that has rows, in order.
 template <class Each>
 QUERN_FN void for_each_expert_group(const Buckets& b, int n_experts, int64_t n_groups, const Worker& w,
                                     const Each& each) {
   int64_t n_active = 0;
   for (int e = 0; e < n_experts; ++e) n_active += b.count[e] > 0 ? 1 : 0;
-  int e = -1;
-  int64_t active = -1;  // number of e among those that have rows
-  for_units(
-      n_active * n_groups, w, [&](int64_t unit) __attribute__((always_inline)) {
-        while (active < unit / n_groups) active += b.count[++e] > 0 ? 1 : 0;
-        each(e, unit % n_groups);
+  int e = -1, next_e = -1;
+  int64_t active = -1, next_active = -1;  // number of e, of next_e among those that have rows
+  const auto go = [&](int64_t to, int& expert, int64_t& number) {
+    while (number < to) number += b.count[++expert] > 0 ? 1 : 0;
+  };
+  const int64_t n = n_active * n_groups;
+  for_units_ahead(
+      n, w, [&](int64_t unit, int64_t next) __attribute__((always_inline)) {
+        go(unit / n_groups, e, active);
+        if (next < n) go(next / n_groups, next_e, next_active);
+        each(ExpertUnit{e, next < n ? next_e : n_experts, unit % n_groups, next % n_groups});
       });
+}
+
+// Sums of places from first_row on, times the weights of their choices.
+__attribute__((noinline)) inline void weigh_tile(const Routed& r, const Buckets& b, int64_t first_row, int64_t end_row,
+                                                 f32x16 (&acc)[kTilePanels][kTileSpan]) {
+  for (int t = 0; t < kTileSpan && first_row + t < end_row; ++t) {
+    const f32x16 weight = f32x16::broadcast(r.choices[b.entry_of[first_row + t]].weight);
+    for (int p = 0; p < kTilePanels; ++p) acc[p][t] = acc[p][t] * weight;
+  }
 }
 
 template <class Core>
@@ -126,18 +146,24 @@ void expert_tiled(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker
   const XTiles x(a.of);
   const int64_t n_panels = panel_count(a.of.n_out), n_groups = (n_panels + kTilePanels - 1) / kTilePanels;
   for_each_expert_group(
-      b, r.n_experts, n_groups, w, [&](int e, int64_t group) __attribute__((always_inline)) {
+      b, r.n_experts, n_groups, w, [&](const ExpertUnit& unit) __attribute__((always_inline)) {
+        const int e = unit.expert;
         const MatmulArgs one = of_expert(a.of, r, e);
         const Panels<Core> panels(one);
         const typename Core::Unpacked u(w.scratch, panels.n_blocks);
-        const int64_t first_panel = group * kTilePanels;
+        const int64_t first_panel = unit.group * kTilePanels;
+        Panels<Core> next = panels;
+        next.w = a.of.w + static_cast<size_t>(unit.next_expert) * r.expert_bytes;
+        EarlyRead early = next.early(unit.next_expert < r.n_experts ? unit.next_group * kTilePanels : -1, kTilePanels,
+                                     b.first_tile[e + 1] - b.first_tile[e]);
         const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
         for (int p = 0; p < kTilePanels; ++p) u.fill(panels.at(first_panel + (p < here ? p : 0)), p, panels.n_blocks);
         const int64_t end_row = int64_t{b.first_tile[e]} * kTileRows + b.count[e];
         for (int64_t tile = b.first_tile[e]; tile < b.first_tile[e + 1]; ++tile) {
           for (int t = 0; t < kTileRows; t += kTileSpan) {
             f32x16 acc[kTilePanels][kTileSpan];
-            Core::template tile<kTileSpan>(u, x.tile(tile), t, panels.n_blocks, acc);
+            Core::template tile<kTileSpan>(u, x.tile(tile), t, panels.n_blocks, early, acc);
+            if (r.weigh) weigh_tile(r, b, tile * kTileRows + t, end_row, acc);
 #pragma GCC unroll unroll(2)
             for (int p = 0; p < kTilePanels; ++p) {
               if (p < here) finish_tile<kTileSpan>(one, first_panel + p, tile * kTileRows + t, end_row, acc[p], 1);
@@ -154,7 +180,9 @@ void expert_gated_tiled(const ExpertGatedArgs& a, const RunContext& ctx, const W
   const XTiles x(a.of.gate);
   const int64_t n_panels = panel_count(a.of.gate.n_out);
   for_each_expert_group(
-      b, r.n_experts, n_panels, w, [&](int e, int64_t panel) __attribute__((always_inline)) {
+      b, r.n_experts, n_panels, w, [&](const ExpertUnit& unit) __attribute__((always_inline)) {
+        const int e = unit.expert;
+        const int64_t panel = unit.group;
         GatedMatmulArgs one = a.of;
         one.gate = of_expert(a.of.gate, r, e);
         if (one.up_bias != nullptr) one.up_bias += e * one.gate.n_out;
@@ -163,11 +191,16 @@ void expert_gated_tiled(const ExpertGatedArgs& a, const RunContext& ctx, const W
         up.w = a.of.up + static_cast<size_t>(e) * r.expert_bytes;
         const UnpackedPair<Core> u(w.scratch, one.gate.n_in);
         u.fill(gate.at(panel), up.at(panel));
+        Panels<Core> next_gate = gate, next_up = up;
+        next_gate.w = a.of.gate.w + static_cast<size_t>(unit.next_expert) * r.expert_bytes;
+        next_up.w = a.of.up + static_cast<size_t>(unit.next_expert) * r.expert_bytes;
+        EarlyRead early = early_pair(next_gate, next_up, unit.next_expert < r.n_experts ? unit.next_group : -1,
+                                     b.first_tile[e + 1] - b.first_tile[e]);
         const int64_t end_row = int64_t{b.first_tile[e]} * kTileRows + b.count[e];
         for (int64_t tile = b.first_tile[e]; tile < b.first_tile[e + 1]; ++tile) {
           for (int t = 0; t < kTileRows; t += kTileSpan) {
             f32x16 sums[2][kTileSpan];
-            u.template tile<kTileSpan>(x.tile(tile), t, sums);
+            u.template tile<kTileSpan>(x.tile(tile), t, early, sums);
             finish_gated(one, panel, tile * kTileRows + t, end_row, sums);
           }
         }

@@ -160,9 +160,9 @@ void gather(const GatherArgs& a, const RunContext& ctx, const Worker& w) {
   const format::ActivationTile tile = format::activation_tile(a.format, n);
   for_units(b.first_tile[a.n_experts], w, [&](int64_t t) {
     for (int64_t slot = 0; slot < format::kTileRows; ++slot) {
-      const int32_t from = b.row_of[t * format::kTileRows + slot];
-      if (from < 0) continue;
-      gather_row(a, row, tile, a.in + static_cast<size_t>(from) * a.in_stride,
+      const int32_t entry = b.entry_of[t * format::kTileRows + slot];
+      if (entry < 0) continue;
+      gather_row(a, row, tile, a.in + static_cast<size_t>(entry / a.n_used) * a.in_stride,
                  a.out + static_cast<size_t>(t) * a.out_stride + static_cast<size_t>(slot) * 4);
     }
   });

@@ -28,19 +28,21 @@ struct Unpacked32 {
     scales = reinterpret_cast<float*>(starts + n_blocks * kTilePanels * 16);
     minima = scales + n_blocks * kTilePanels * 16;
   }
-  QUERN_FN void fill(const F& f, int panel, int64_t n_blocks) const {
+  __attribute__((noinline)) void fill(F f, int panel, int64_t n_blocks) const {
+    const Unpacked32 to = *this;  // a copy: what is stored could else be the pointers themselves
     for (int64_t b = 0; b < n_blocks; ++b) {
       lat<typename F::Code, 64> v[8];
       f.codes(b, v);
       i8x64 w[8];
+#pragma GCC unroll kDeep
       for (int g = 0; g < 8; ++g) {
         w[g] = TileDot<F>::weight(v[g]);
-        w[g].store_aligned(codes + ((b * 8 + g) * kTilePanels + panel) * 64);
+        w[g].store_aligned(to.codes + ((b * 8 + g) * kTilePanels + panel) * 64);
       }
       const int64_t row = (b * kTilePanels + panel) * 16;
-      TileDot<F>::template start<8>(w).store_aligned(starts + row);
-      f.scale(b).store_aligned(scales + row);
-      if constexpr (F::kMin) f.minimum(b).store_aligned(minima + row);
+      TileDot<F>::template start<8>(w).store_aligned(to.starts + row);
+      f.scale(b).store_aligned(to.scales + row);
+      if constexpr (F::kMin) f.minimum(b).store_aligned(to.minima + row);
     }
   }
 };
@@ -50,7 +52,7 @@ struct Core32 {
   using Format = F;
   using Unpacked = Unpacked32<F>;
   static constexpr ActivationFormat kAct = ActivationFormat::q8_32;
-  static constexpr int kBlock = 32;
+  static constexpr int kBlock = 32, kSteps = 1;
 
   template <int kTokens>
   static QUERN_FN void direct_panel(const F& f, const Row (&x)[kTokens], int64_t n_blocks, const Ahead& ahead,
@@ -75,7 +77,7 @@ struct Core32 {
   }
 
   template <int kSpan>
-  static QUERN_FN void tile(const Unpacked& u, const XTile& x, int first, int64_t n_blocks,
+  static QUERN_FN void tile(const Unpacked& u, const XTile& x, int first, int64_t n_blocks, EarlyRead& early,
                             f32x16 (&acc)[kTilePanels][kSpan]) {
     using Dot = TileDot<F>;
     const float* x_min = reinterpret_cast<const float*>(x.sums) + first;
@@ -86,6 +88,7 @@ struct Core32 {
       for (int t = 0; t < kSpan; ++t) acc[p][t] = f32x16::zero();
     }
     for (int64_t b = 0; b < n_blocks; ++b) {
+      early.step();
       i32x16 sum[kTilePanels][kSpan];
 #pragma GCC unroll unroll(2)
       for (int p = 0; p < kTilePanels; ++p) {

@@ -224,25 +224,66 @@ struct TileDot {
   static QUERN_FN i32x16 start(const i8x64* w) {
     i32x16 sum = i32x16::zero();
     const u8x64 ones = u8x64::broadcast(1);
+#pragma GCC unroll kDeep
     for (int i = 0; i < kN; ++i) sum = idot4_small(sum, ones, w[i]);
     return kOffset ? i32x16::zero() - (sum << 7) : i32x16::zero();
   }
 };
 
-// Calls each(first_panel, fresh, first_tile, end_tile) for the thread's units; fresh: the group differs from the last
-// one's.
+// A thread's unit: row tiles [begin, end) of a group of panels that begins with `panel`. fresh: the group differs from
+// the last unit's. next_panel: where the next unit's group begins, if that is another one; else -1.
+struct Unit {
+  int64_t panel, begin, end, next_panel;
+  bool fresh;
+};
+
 template <class Each>
 QUERN_FN void for_each_unit(const TileGrid& grid, const Worker& w, int64_t n_tiles, const Each& each) {
   int64_t last = -1;
-  for_units(
-      grid.n_groups * grid.n_splits, w, [&](int64_t unit) __attribute__((always_inline)) {
+  const int64_t n = grid.n_groups * grid.n_splits;
+  for_units_ahead(
+      n, w, [&](int64_t unit, int64_t next) __attribute__((always_inline)) {
         const int64_t group = unit / grid.n_splits, begin = unit % grid.n_splits * grid.tiles_per_split;
         const int64_t end = begin + grid.tiles_per_split < n_tiles ? begin + grid.tiles_per_split : n_tiles;
+        const int64_t next_group = next / grid.n_splits;
         if (begin < end) {
-          each(group * grid.group_panels, group != last, begin, end);
+          each(Unit{group * grid.group_panels, begin, end,
+                    next < n && next_group != group ? next_group * grid.group_panels : -1, group != last});
           last = group;
         }
       });
 }
+
+// Asks bit by bit for two streams that are read next, so that they lie in the second cache by then: unpacking a panel
+// would else wait for memory at each line. A burst of requests would fill the core's miss queue, so a tile asks for a
+// few lines with each block (or sub-block) that it multiplies.
+struct EarlyRead {
+  const std::byte* at = nullptr;
+  const std::byte* end = nullptr;
+  const std::byte* then = nullptr;  // the second stream
+  const std::byte* then_end = nullptr;
+  int lines = 0;  // at each step
+  EarlyRead() = default;
+  // n_steps: in which all of it is to be asked for.
+  QUERN_FN EarlyRead(const std::byte* first, const std::byte* second, size_t bytes_each, int64_t n_steps)
+      : at(first), end(first + bytes_each), then(second), then_end(second + bytes_each) {
+    const auto n_lines = static_cast<int64_t>(2 * ((bytes_each + 63) / 64));
+    lines = n_steps == 0 ? 0 : static_cast<int>((n_lines + n_steps - 1) / n_steps);
+  }
+  QUERN_FN void step() {
+    for (int i = 0; i < lines; ++i, at += 64) {
+      if (at >= end) {
+        if (then == nullptr) {
+          lines = 0;
+          return;
+        }
+        at = then;
+        end = then_end;
+        then = nullptr;
+      }
+      __builtin_prefetch(at, 0, 2);
+    }
+  }
+};
 
 }  // namespace quern::kernels::QUERN_ISA

@@ -2,7 +2,8 @@
 // says how one panel meets rows and how one tile is computed:
 //   Format, kAct, kBlock, Unpacked(scratch, n_blocks) with bytes(n_in) and fill(format, panel, n_blocks),
 //   direct_panel<T>(format, x rows [T], n_blocks, ahead, sums out [T]),
-//   tile<kSpan>(unpacked, x tile, first row in the tile, n_blocks, sums out [kTilePanels][kSpan]).
+//   tile<kSpan>(unpacked, x tile, first row in the tile, n_blocks, early, sums out [kTilePanels][kSpan]), which steps
+//   `early` kSteps times a block.
 // Where rows choose their matrix: expert_drivers.h.
 #pragma once
 
@@ -27,7 +28,23 @@ struct Panels {
         offsets(a.n_in) {}
   QUERN_FN F at(int64_t panel) const { return F(w + static_cast<size_t>(panel) * panel_size, offsets.at); }
   QUERN_FN const std::byte* end(int64_t panel) const { return w + static_cast<size_t>(panel) * panel_size; }
+  // Steps of so many tiles.
+  QUERN_FN int64_t steps(int64_t n_tiles) const { return n_tiles * (kTileRows / kTileSpan) * n_blocks * Core::kSteps; }
+  // n_wanted panels from `panel` on, asked for while n_tiles tiles are computed; none where it is negative.
+  QUERN_FN EarlyRead early(int64_t panel, int64_t n_wanted, int64_t n_tiles) const {
+    if (panel < 0) return {};
+    const int64_t here = n - panel < n_wanted ? n - panel : n_wanted;
+    const size_t half = static_cast<size_t>(here) * panel_size / 2;
+    return {end(panel), end(panel) + half, half, steps(n_tiles)};
+  }
 };
+
+// The same panel of a gate and its partner.
+template <class Core>
+QUERN_FN EarlyRead early_pair(const Panels<Core>& gate, const Panels<Core>& up, int64_t panel, int64_t n_tiles) {
+  if (panel < 0) return {};
+  return {gate.end(panel), up.end(panel), gate.panel_size, gate.steps(n_tiles)};
+}
 
 template <class Core, int kTokens>
 QUERN_FN void direct_rows(const MatmulArgs& a, const Panels<Core>& w, const Rows& rows, int64_t panel,
@@ -68,19 +85,20 @@ void tiled(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const TileGrid grid(panels.n, kTilePanels, n_tiles, w.n_threads);
   const typename Core::Unpacked u(w.scratch, panels.n_blocks);
   for_each_unit(
-      grid, w,
-      n_tiles, [&](int64_t first_panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
+      grid, w, n_tiles, [&](const Unit& unit) __attribute__((always_inline)) {
+        const int64_t first_panel = unit.panel;
+        EarlyRead early = panels.early(unit.next_panel, kTilePanels, unit.end - unit.begin);
         const int here = panels.n - first_panel < kTilePanels ? static_cast<int>(panels.n - first_panel) : kTilePanels;
-        for (int p = 0; fresh && p < kTilePanels; ++p) {
+        for (int p = 0; unit.fresh && p < kTilePanels; ++p) {
           // A missing last panel repeats the first; unused.
           u.fill(panels.at(first_panel + (p < here ? p : 0)), p, panels.n_blocks);
         }
-        for (int64_t tile = begin; tile < end; ++tile) {
+        for (int64_t tile = unit.begin; tile < unit.end; ++tile) {
           const XTile xt = x.tile(tile);
           prefetch_residual(a, first_panel, tile * kTileRows, n_rows, n_planes);
           for (int t = 0; t < kTileRows; t += kTileSpan) {
             f32x16 acc[kTilePanels][kTileSpan];
-            Core::template tile<kTileSpan>(u, xt, t, panels.n_blocks, acc);
+            Core::template tile<kTileSpan>(u, xt, t, panels.n_blocks, early, acc);
 #pragma GCC unroll unroll(2)
             for (int p = 0; p < kTilePanels; ++p) {
               if (p < here) finish_tile<kTileSpan>(a, first_panel + p, tile * kTileRows + t, n_rows, acc[p], n_planes);
@@ -107,13 +125,13 @@ struct UnpackedPair {
   }
   // sums: of the gate, then of its partner
   template <int kSpan>
-  QUERN_FN void tile(const XTile& x, int first, f32x16 (&sums)[2][kSpan]) const {
+  QUERN_FN void tile(const XTile& x, int first, EarlyRead& early, f32x16 (&sums)[2][kSpan]) const {
     if constexpr (kTilePanels == 2) {
-      Core::template tile<kSpan>(area[0], x, first, n_blocks, sums);
+      Core::template tile<kSpan>(area[0], x, first, n_blocks, early, sums);
     } else {
       for (int i = 0; i < 2; ++i) {
         f32x16 one[1][kSpan];
-        Core::template tile<kSpan>(area[i], x, first, n_blocks, one);
+        Core::template tile<kSpan>(area[i], x, first, n_blocks, early, one);
         for (int t = 0; t < kSpan; ++t) sums[i][t] = one[0][t];
       }
     }
@@ -151,12 +169,14 @@ void gated_tiled(const GatedMatmulArgs& a, const RunContext& ctx, const Worker& 
   const UnpackedPair<Core> u(w.scratch, m.n_in);
   const TileGrid grid(gate.n, 1, n_tiles, w.n_threads);
   for_each_unit(
-      grid, w, n_tiles, [&](int64_t panel, bool fresh, int64_t begin, int64_t end) __attribute__((always_inline)) {
-        if (fresh) u.fill(gate.at(panel), up.at(panel));
-        for (int64_t tile = begin; tile < end; ++tile) {
+      grid, w, n_tiles, [&](const Unit& unit) __attribute__((always_inline)) {
+        const int64_t panel = unit.panel;
+        EarlyRead early = early_pair(gate, up, unit.next_panel, unit.end - unit.begin);
+        if (unit.fresh) u.fill(gate.at(panel), up.at(panel));
+        for (int64_t tile = unit.begin; tile < unit.end; ++tile) {
           for (int t = 0; t < kTileRows; t += kTileSpan) {
             f32x16 sums[2][kTileSpan];
-            u.template tile<kTileSpan>(x.tile(tile), t, sums);
+            u.template tile<kTileSpan>(x.tile(tile), t, early, sums);
             finish_gated(a, panel, tile * kTileRows + t, n_rows, sums);
           }
         }

@@ -72,11 +72,11 @@ void matmul(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const int64_t n_rows = row_count(ctx, a.rows), n_panels = panel_count(a.n_out);
   const TileGrid grid(n_panels, kTilePanels, n_rows, w.n_threads);
   for_each_unit(
-      grid, w, n_rows, [&](int64_t first_panel, bool, int64_t begin, int64_t end) __attribute__((always_inline)) {
-        if (first_panel + kTilePanels <= n_panels) {
-          panels<kF, kTilePanels>(a, first_panel, begin, end);
+      grid, w, n_rows, [&](const Unit& unit) __attribute__((always_inline)) {
+        if (unit.panel + kTilePanels <= n_panels) {
+          panels<kF, kTilePanels>(a, unit.panel, unit.begin, unit.end);
         } else {
-          panels<kF, 1>(a, first_panel, begin, end);
+          panels<kF, 1>(a, unit.panel, unit.begin, unit.end);
         }
       });
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/file_io.h"
 #include "kernels/ref/elementary.h"
 #include "kernels/ref/matmul.h"
 #include "kernels/ref/ref.h"
@@ -116,6 +117,13 @@ void route(const RouteArgs& a, const RunContext& ctx, const Worker& w) {
   }
 }
 
+void read_ahead(const ReadAheadArgs& a, const RunContext& ctx, const Worker& w) {
+  const Range r = share(int64_t{ctx.n_rows} * a.n_used, w);
+  for (int64_t i = r.begin; i < r.end; ++i) {
+    quern::read_ahead({a.stack + static_cast<size_t>(a.choices[i].expert) * a.expert_bytes, a.expert_bytes});
+  }
+}
+
 void bucket(const BucketArgs& a, const RunContext& ctx, const Worker& w) {
   if (w.thread != 0) return;
   const int64_t n = int64_t{ctx.n_rows} * a.n_used;
@@ -127,12 +135,12 @@ void bucket(const BucketArgs& a, const RunContext& ctx, const Worker& w) {
     b.first_tile[e + 1] = b.first_tile[e] + (b.count[e] + format::kTileRows - 1) / format::kTileRows;
     b.count[e] = 0;
   }
-  std::fill(b.row_of, b.row_of + place_count(n, a.n_experts), -1);
+  std::fill(b.entry_of, b.entry_of + place_count(n, a.n_experts), -1);
   for (int64_t i = 0; i < n; ++i) {
     const int e = a.choices[i].expert;
     const int32_t place = b.first_tile[e] * format::kTileRows + b.count[e]++;
     b.place_of[i] = place;
-    b.row_of[place] = static_cast<int32_t>(i / a.n_used);
+    b.entry_of[place] = static_cast<int32_t>(i);
   }
 }
 
@@ -141,10 +149,10 @@ void gather(const GatherArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = share(b.first_tile[a.n_experts], w);
   for (int64_t tile = r.begin; tile < r.end; ++tile) {
     for (int slot = 0; slot < format::kTileRows; ++slot) {
-      const int32_t row = b.row_of[tile * format::kTileRows + slot];
-      if (row < 0) continue;
-      format::put_into_tile(a.format, a.in + static_cast<size_t>(row) * a.in_stride, static_cast<size_t>(a.n), slot,
-                            a.out + static_cast<size_t>(tile) * a.out_stride);
+      const int32_t entry = b.entry_of[tile * format::kTileRows + slot];
+      if (entry < 0) continue;
+      format::put_into_tile(a.format, a.in + static_cast<size_t>(entry / a.n_used) * a.in_stride,
+                            static_cast<size_t>(a.n), slot, a.out + static_cast<size_t>(tile) * a.out_stride);
     }
   }
 }

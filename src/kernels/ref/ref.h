@@ -21,6 +21,7 @@ void quantize(const QuantizeArgs&, const RunContext&, const Worker&);
 void matmul(const MatmulArgs&, const RunContext&, const Worker&);
 void gated_matmul(const GatedMatmulArgs&, const RunContext&, const Worker&);
 void route(const RouteArgs&, const RunContext&, const Worker&);
+void read_ahead(const ReadAheadArgs&, const RunContext&, const Worker&);
 void bucket(const BucketArgs&, const RunContext&, const Worker&);
 void gather(const GatherArgs&, const RunContext&, const Worker&);
 void expert_matmul(const ExpertMatmulArgs&, const RunContext&, const Worker&);

@@ -13,6 +13,7 @@ std::vector<Kernel> make_rows() {
       any(Op::rope_table, "ref.rope_table", &Erased<&rope_table>::call),
       any(Op::rms_norm, "ref.rms_norm", &Erased<&rms_norm>::call),
       any(Op::route, "ref.route", &Erased<&route>::call),
+      any(Op::read_ahead, "ref.read_ahead", &Erased<&read_ahead>::call),
       any(Op::bucket, "ref.bucket", &Erased<&bucket>::call),
       any(Op::combine, "ref.combine", &Erased<&combine>::call),
       any(Op::row_gate, "ref.row_gate", &Erased<&row_gate>::call),
