@@ -10,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto vocabulary = [] {
     std::vector<TokenEntry> tokens;
     for (unsigned b = 0; b < 256; ++b) tokens.push_back({std::string(1, static_cast<char>(b)), TokenKind::text});
-    for (const char* text : {"{\"", "\":", "\"a\"", "[[", "]}", "12", "\\u00", "\xF0\x9F", "true", "aaaa"}) tokens.push_back({text, TokenKind::text});
+    for (const char* text : {"{\"", "\":", "\"a\"", "[[", "]}", "12", "\\u00", "\xF0\x9F", "true", "aaaa"})
+      tokens.push_back({text, TokenKind::text});
     tokens.push_back({"<end>", TokenKind::end});
     return *Vocabulary::create(std::move(tokens));
   }();

@@ -183,7 +183,8 @@ void Automaton::close_places(StateInfo& info) {
     targets_.clear();
     take_edges(place, false, info);
     for (const Element& target : targets_) push_place(target);
-    if (places_.size() > 4 * kMaxPlaces || calls_.size() > 16 * kMaxPlaces || work_ > work_limit_) stop(RunLimit::ambiguity);
+    if (places_.size() > 4 * kMaxPlaces || calls_.size() > 16 * kMaxPlaces || work_ > work_limit_)
+      stop(RunLimit::ambiguity);
   }
 }
 

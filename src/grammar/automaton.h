@@ -2,9 +2,9 @@
 // its rule ends; equal sets are one numbered state, and steps between states are remembered. So a grammar becomes a
 // deterministic automaton, of which only the part that texts reach is ever made.
 //
-// Stacks are shared: a stack is a set of frames, each with a stack below, and calls of one rule at one place of the text
-// join theirs, as in Tomita's graph-structured stack; ambiguity costs the square of a text's length at most, not more.
-// Not for several threads at once.
+// Stacks are shared: a stack is a set of frames, each with a stack below, and calls of one rule at one place of the
+// text join theirs, as in Tomita's graph-structured stack; ambiguity costs the square of a text's length at most, not
+// more. Not for several threads at once.
 #pragma once
 
 #include <cstdint>
@@ -43,17 +43,17 @@ class ElementLists {
 
 // A loop that a state can go round by single characters.
 struct CharLoop {
-  int32_t rule = -1;      // of one turn; -1: no such loop
-  uint32_t turns = 0;     // how many are left; kUnbounded
-  int32_t after = -1;     // where the state is this loop alone: the state in which no turn is left
+  int32_t rule = -1;   // of one turn; -1: no such loop
+  uint32_t turns = 0;  // how many are left; kUnbounded
+  int32_t after = -1;  // where the state is this loop alone: the state in which no turn is left
 };
 
 enum class RunLimit : uint8_t { none, memory, ambiguity };
 
 class Automaton {
  public:
-  static constexpr int32_t kDead = -1;      // no text goes on so
-  static constexpr int32_t kStopped = -2;   // a limit was met: see limit()
+  static constexpr int32_t kDead = -1;     // no text goes on so
+  static constexpr int32_t kStopped = -2;  // a limit was met: see limit()
   static constexpr size_t kMaxStates = 32768, kMaxTableBytes = size_t{32} << 20, kMaxElements = 2000000;
   static constexpr size_t kMaxPlaces = 16384;  // in one state
 
@@ -129,7 +129,7 @@ class Automaton {
   std::vector<Element> places_, targets_, frames_;
   std::vector<Call> calls_;
   std::vector<int32_t> rule_work_;
-  std::vector<uint64_t> seen_;       // [network states] when a rule's state was last taken up
+  std::vector<uint64_t> seen_;  // [network states] when a rule's state was last taken up
   uint64_t stamp_ = 0;
   std::vector<size_t> seen_places_;  // open addressing into places_, for large sets
 };

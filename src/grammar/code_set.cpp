@@ -103,7 +103,8 @@ void split(uint32_t first, uint32_t last, int length, std::vector<Utf8Sequence>&
 }  // namespace
 
 std::vector<Utf8Sequence> utf8_sequences(const CodeSet& set) {
-  static constexpr CodeRange kLengths[] = {{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, kMaxCodePoint}};
+  static constexpr CodeRange kLengths[] = {
+      {0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, kMaxCodePoint}};
   std::vector<Utf8Sequence> out;
   for (const CodeRange& range : set.ranges()) {
     for (const CodeRange& part : kLengths) {
@@ -126,7 +127,10 @@ int32_t next_code_point(std::string_view text, size_t* at) {
   const size_t begin = (*at)++;
   const uint32_t lead = byte(begin);
   if (lead < 0x80) return static_cast<int32_t>(lead);
-  const int length = lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+  const int length = lead >= 0xC2 && lead < 0xE0   ? 2
+                     : lead >= 0xE0 && lead < 0xF0 ? 3
+                     : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                   : 0;
   if (length == 0) return -1;
   uint32_t code = lead & (0x7FU >> length);
   for (int i = 1; i < length; ++i) {

@@ -99,14 +99,16 @@ class GbnfParser {
     if (!eat("::=")) return wrong("expected '::=' after '" + rule_name + "'");
     space(true);
     QUERN_TRY_VOID(alternatives(id, 0));
-    if (at_ < text_.size() && peek() != '\n' && peek() != '\r') return wrong("unexpected text in rule '" + rule_name + "'");
+    if (at_ < text_.size() && peek() != '\n' && peek() != '\r')
+      return wrong("unexpected text in rule '" + rule_name + "'");
     space(true);
     return {};
   }
 
   Result<void> alternatives(int32_t rule, size_t depth) {
     if (depth > Grammar::kMaxDepth) {
-      return Error{Status::limit_exceeded, "the grammar nests more than " + std::to_string(Grammar::kMaxDepth) + " groups" + place()};
+      return Error{Status::limit_exceeded,
+                   "the grammar nests more than " + std::to_string(Grammar::kMaxDepth) + " groups" + place()};
     }
     QUERN_TRY_VOID(sequence(rule, depth));
     while (eat("|")) {
@@ -203,10 +205,14 @@ class GbnfParser {
 
   void emit(const Part& part, int32_t from, int32_t to) {
     switch (part.kind) {
-      case Part::Kind::text: return builder_.literal(from, to, part.text);
-      case Part::Kind::set: return emitter_.set(from, to, part.set);
-      case Part::Kind::rule: return builder_.call(from, to, part.rule);
-      case Part::Kind::marker: return builder_.marker(from, to, part.text);
+      case Part::Kind::text:
+        return builder_.literal(from, to, part.text);
+      case Part::Kind::set:
+        return emitter_.set(from, to, part.set);
+      case Part::Kind::rule:
+        return builder_.call(from, to, part.rule);
+      case Part::Kind::marker:
+        return builder_.marker(from, to, part.text);
     }
   }
 
@@ -214,7 +220,8 @@ class GbnfParser {
     const auto number = [&](uint32_t& value) -> Result<void> {
       const size_t begin = at_;
       uint64_t n = 0;
-      for (; peek() >= '0' && peek() <= '9'; ++at_) n = std::min<uint64_t>(n * 10 + static_cast<uint64_t>(peek() - '0'), kUnbounded);
+      for (; peek() >= '0' && peek() <= '9'; ++at_)
+        n = std::min<uint64_t>(n * 10 + static_cast<uint64_t>(peek() - '0'), kUnbounded);
       if (at_ == begin) return wrong("expected a number");
       if (n >= kUnbounded) return Error{Status::limit_exceeded, "a repetition is too large" + place()};
       value = static_cast<uint32_t>(n);
@@ -246,19 +253,28 @@ class GbnfParser {
     const char c = peek();
     ++at_;
     switch (c) {
-      case 'n': return '\n';
-      case 'r': return '\r';
-      case 't': return '\t';
+      case 'n':
+        return '\n';
+      case 'r':
+        return '\r';
+      case 't':
+        return '\t';
       case '\\':
       case '"':
       case '[':
       case ']':
       case '^':
-      case '-': return static_cast<uint32_t>(c);
-      case 'x': return hex(2);
-      case 'u': return hex(4);
-      case 'U': return hex(8);
-      default: --at_; return wrong("unknown escape");
+      case '-':
+        return static_cast<uint32_t>(c);
+      case 'x':
+        return hex(2);
+      case 'u':
+        return hex(4);
+      case 'U':
+        return hex(8);
+      default:
+        --at_;
+        return wrong("unknown escape");
     }
   }
 

@@ -73,7 +73,8 @@ class Grammar {
   // An ECMA-262 regular expression that the whole text, or with `search` a part of it, must match.
   static Result<Grammar> from_pattern(std::string_view pattern, bool search = false);
   // Any of functions. Errors name the function.
-  static Result<Grammar> from_tools(std::span<const Function> functions, const CallForm& form, const ToolOptions& options);
+  static Result<Grammar> from_tools(std::span<const Function> functions, const CallForm& form,
+                                    const ToolOptions& options);
   // Text that has none of the triggers; then, once one of them has appeared, what the grammar wants, and the end. Or
   // text alone.
   static Result<Grammar> after_trigger(std::span<const Piece> triggers, const Grammar& grammar);

@@ -42,9 +42,9 @@ struct Utf8Lead {
   uint8_t first, last, next_first, next_last;
   int more;
 };
-constexpr Utf8Lead kUtf8Leads[] = {{0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1},
-                                   {0xED, 0xED, 0x80, 0x9F, 1}, {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
-                                   {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
+constexpr Utf8Lead kUtf8Leads[] = {
+    {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
+    {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2}, {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
 
 void set_bit(std::vector<uint64_t>& mask, int32_t id) {
   mask[static_cast<size_t>(id) / 64] |= 1ULL << (id % 64);
@@ -104,7 +104,8 @@ SliceKey MatcherCache::loop_key(int32_t rule) {
   return key;
 }
 
-void MatcherCache::walk_trie(const Vocabulary& vocabulary, const Trie& trie, int32_t state, std::vector<uint64_t>& mask) {
+void MatcherCache::walk_trie(const Vocabulary& vocabulary, const Trie& trie, int32_t state,
+                             std::vector<uint64_t>& mask) {
   const auto& nodes = trie.nodes();
   walk.resize(trie.depth() + 1);
   walk[0] = state;
@@ -117,7 +118,8 @@ void MatcherCache::walk_trie(const Vocabulary& vocabulary, const Trie& trie, int
       continue;
     }
     walk[node.depth] = next;
-    for (int32_t id = node.token; id >= 0; id = node.byte == kMarkerClose ? -1 : vocabulary.next_same(id)) set_bit(mask, id);
+    for (int32_t id = node.token; id >= 0; id = node.byte == kMarkerClose ? -1 : vocabulary.next_same(id))
+      set_bit(mask, id);
     ++i;
   }
 }
@@ -156,7 +158,8 @@ void MatcherCache::keep(int32_t state, const std::vector<uint64_t>& mask) {
 }
 
 Constraint::Constraint(std::shared_ptr<const Network> network, std::shared_ptr<const Vocabulary> vocabulary)
-    : network_(std::move(network)), vocabulary_(std::move(vocabulary)),
+    : network_(std::move(network)),
+      vocabulary_(std::move(vocabulary)),
       cache_(std::make_shared<MatcherCache>(network_, vocabulary_->mask_words())) {}
 
 Result<std::shared_ptr<Constraint>> Constraint::create(const Grammar& grammar,
@@ -378,7 +381,8 @@ Result<std::vector<int32_t>> Matcher::forced_tokens() {
           best_end = at + 1;
         }
       }
-      const bool may_reach_beyond = node >= 0 && trie.nodes()[static_cast<size_t>(node)].end > static_cast<size_t>(node) + 1;
+      const bool may_reach_beyond =
+          node >= 0 && trie.nodes()[static_cast<size_t>(node)].end > static_cast<size_t>(node) + 1;
       if (best < 0 || may_reach_beyond) break;
       ids.push_back(best);
       begin = best_end;

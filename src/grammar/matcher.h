@@ -21,7 +21,8 @@ struct MatcherCache;
 
 class Constraint {
  public:
-  static Result<std::shared_ptr<Constraint>> create(const Grammar& grammar, std::shared_ptr<const Vocabulary> vocabulary);
+  static Result<std::shared_ptr<Constraint>> create(const Grammar& grammar,
+                                                    std::shared_ptr<const Vocabulary> vocabulary);
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
  private:
@@ -61,8 +62,8 @@ class Matcher {
 
   // The bytes that must come next whatever happens, at most `limit` of them; empty where there is a choice.
   Result<std::string> forced_text(size_t limit = kMaxForced);
-  // Tokens of that text, markers too, each the longest that fits; ends before one that might reach beyond it. They are what the mask
-  // allows, not necessarily what the model would have chosen among the ways to cut the same text.
+  // Tokens of that text, markers too, each the longest that fits; ends before one that might reach beyond it. They are
+  // what the mask allows, not necessarily what the model would have chosen among the ways to cut the same text.
   Result<std::vector<int32_t>> forced_tokens();
 
  private:

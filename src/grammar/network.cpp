@@ -69,7 +69,8 @@ void NetworkBuilder::code_points(int32_t from, int32_t to, const CodeSet& set) {
     int32_t at = from;
     for (int i = 0; i + 1 < lengths[before]; ++i) {
       ByteSet lead;
-      for (unsigned b = before[static_cast<size_t>(2 * i)]; b <= before[static_cast<size_t>(2 * i + 1)]; ++b) lead.set(b);
+      for (unsigned b = before[static_cast<size_t>(2 * i)]; b <= before[static_cast<size_t>(2 * i + 1)]; ++b)
+        lead.set(b);
       const int32_t next = add_state();
       bytes(at, next, lead);
       at = next;

@@ -10,7 +10,8 @@ namespace quern::grammar {
 
 class NetworkFinisher {
  public:
-  explicit NetworkFinisher(NetworkBuilder& builder) : rules_(builder.rules_), states_(builder.states_), sets_(builder.sets_) {
+  explicit NetworkFinisher(NetworkBuilder& builder)
+      : rules_(builder.rules_), states_(builder.states_), sets_(builder.sets_) {
     is_end_.assign(states_.size(), 0);
     for (const Rule& rule : rules_) is_end_[index(rule.end)] = 1;
   }

@@ -10,7 +10,7 @@ namespace {
 
 const CodeSet kDigits = {{'0', '9'}};
 const CodeSet kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-const CodeSet kSpaces = {{9, 13},           {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+const CodeSet kSpaces = {{9, 13},          {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
                          {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 const CodeSet kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
@@ -190,24 +190,38 @@ class RegexParser {
     if (at_ >= text_.size()) return wrong("ends in a backslash");
     const char c = text_[at_++];
     switch (c) {
-      case 'd': return kDigits;
-      case 'D': return kDigits.inverted();
-      case 'w': return kWord;
-      case 'W': return kWord.inverted();
-      case 's': return kSpaces;
-      case 'S': return kSpaces.inverted();
-      case 't': return CodeSet::one('\t');
-      case 'n': return CodeSet::one('\n');
-      case 'v': return CodeSet::one('\v');
-      case 'f': return CodeSet::one('\f');
-      case 'r': return CodeSet::one('\r');
+      case 'd':
+        return kDigits;
+      case 'D':
+        return kDigits.inverted();
+      case 'w':
+        return kWord;
+      case 'W':
+        return kWord.inverted();
+      case 's':
+        return kSpaces;
+      case 'S':
+        return kSpaces.inverted();
+      case 't':
+        return CodeSet::one('\t');
+      case 'n':
+        return CodeSet::one('\n');
+      case 'v':
+        return CodeSet::one('\v');
+      case 'f':
+        return CodeSet::one('\f');
+      case 'r':
+        return CodeSet::one('\r');
       case 'b':
         if (in_class) return CodeSet::one('\b');
         return refused("a word border");
-      case 'B': return refused("a word border");
-      case 'k': return refused("a back reference");
+      case 'B':
+        return refused("a word border");
+      case 'k':
+        return refused("a back reference");
       case 'p':
-      case 'P': return refused("a property class (\\p)");
+      case 'P':
+        return refused("a property class (\\p)");
       case 'c': {
         const char letter = at_ < text_.size() ? text_[at_++] : '\0';
         if ((letter | 32) < 'a' || (letter | 32) > 'z') return wrong("has a wrong \\c escape");
@@ -221,7 +235,8 @@ class RegexParser {
         QUERN_TRY(const uint32_t code, unicode_escape());
         return CodeSet::one(code);
       }
-      default: break;
+      default:
+        break;
     }
     if (c == '0' && (at_ >= text_.size() || text_[at_] < '0' || text_[at_] > '9')) return CodeSet::one(0);
     if (c >= '1' && c <= '9') return refused("a back reference");
@@ -251,7 +266,9 @@ class RegexParser {
       }
       ++at_;
       QUERN_TRY(const CodeSet last, class_atom());
-      const auto single = [](const CodeSet& s) { return s.ranges().size() == 1 && s.ranges()[0].first == s.ranges()[0].last; };
+      const auto single = [](const CodeSet& s) {
+        return s.ranges().size() == 1 && s.ranges()[0].first == s.ranges()[0].last;
+      };
       if (!single(first) || !single(last) || first.ranges()[0].first > last.ranges()[0].first) {
         return wrong("has a wrong range in a class");
       }
@@ -288,7 +305,8 @@ class RegexParser {
         }
         branch.node = add(std::move(node));
       } else if (node.kind == RegexNode::Kind::alternatives && has_anchor(branch.node)) {
-        for (size_t i = node.children.size(); i-- > 0;) work.push_back({node.children[i], branch.open_left, branch.open_right});
+        for (size_t i = node.children.size(); i-- > 0;)
+          work.push_back({node.children[i], branch.open_left, branch.open_right});
         continue;
       }
       if (has_anchor(branch.node)) {

@@ -10,7 +10,8 @@
 namespace quern::grammar {
 namespace {
 
-constexpr size_t kMaxNfaStates = 20000, kMaxTable = 2000000, kMaxLengthStates = 400000, kMaxSets = 1024, kMaxCuts = 4096;
+constexpr size_t kMaxNfaStates = 20000, kMaxTable = 2000000, kMaxLengthStates = 400000, kMaxSets = 1024,
+                 kMaxCuts = 4096;
 
 size_t index(int32_t i) {
   return static_cast<size_t>(i);
@@ -265,7 +266,9 @@ Result<Dfa> with_length(const Dfa& dfa, uint32_t min, uint32_t max, DfaWork& wor
   const uint64_t factor = uint64_t{cap} + 1;
   if (factor * dfa.size() > kMaxLengthStates || !work.spend(factor * dfa.next.size())) return too_large();
   const auto n = static_cast<uint32_t>(dfa.size());
-  const auto id = [n](int32_t state, uint32_t length) { return static_cast<int32_t>(length * n + static_cast<uint32_t>(state)); };
+  const auto id = [n](int32_t state, uint32_t length) {
+    return static_cast<int32_t>(length * n + static_cast<uint32_t>(state));
+  };
   for (uint32_t length = 0; length <= cap; ++length) {
     for (uint32_t s = 0; s < n; ++s) {
       result.accept.push_back(dfa.accept[s] && length >= min);

@@ -49,7 +49,8 @@ Result<int32_t> SchemaCompiler::rule_of(const Conjunction& schemas) {
   std::vector<const Json*> key;
   for (const SchemaRef& schema : schemas) {
     QUERN_TRY(SchemaRef followed, flattener_.followed(schema));
-    const bool allows_all = (followed.node->is_boolean() && followed.node->get<bool>()) || (followed.node->is_object() && followed.node->empty());
+    const bool allows_all = (followed.node->is_boolean() && followed.node->get<bool>()) ||
+                            (followed.node->is_object() && followed.node->empty());
     if (allows_all || std::ranges::find(key, followed.node) != key.end()) continue;
     key.push_back(followed.node);
     wanted.push_back(std::move(followed));
@@ -58,7 +59,8 @@ Result<int32_t> SchemaCompiler::rule_of(const Conjunction& schemas) {
   const auto found = rules_.find(key);
   if (found != rules_.end()) return found->second;
   if (rules_.size() >= kMaxRules) {
-    return schema_error(Status::limit_exceeded, wanted.empty() ? "" : wanted[0].pointer, "the schema needs more than 50000 rules");
+    return schema_error(Status::limit_exceeded, wanted.empty() ? "" : wanted[0].pointer,
+                        "the schema needs more than 50000 rules");
   }
   const int32_t rule = b_.add_rule(wanted.empty() ? "any JSON" : "#" + wanted[0].pointer);
   rules_[key] = rule;
@@ -135,7 +137,8 @@ Result<void> SchemaCompiler::build_number(int32_t from, int32_t to, const FlatSc
   auto dfa = number_dfa(flat.number, integer, flattener_.dfa_work());
   if (!dfa.ok()) return schema_error(dfa.error().status, flat.number.pointer, dfa.error().message);
   if (dfa->empty()) {
-    return schema_error(Status::invalid_argument, flat.number.pointer, "no number of at most 19 digits is within the limits");
+    return schema_error(Status::invalid_argument, flat.number.pointer,
+                        "no number of at most 19 digits is within the limits");
   }
   plain.dfa(from, to, *dfa);
   return {};

@@ -37,9 +37,9 @@ class SchemaCompiler {
   Result<int32_t> pair_rule(const std::string& name, const Conjunction& schemas);
   Result<int32_t> other_pair_rule(const FlatSchema& flat);
 
-  void gap(int32_t from, int32_t to);        // after '{', '[', ',' and before '}', ']'
-  void colon(int32_t from, int32_t to);      // with its space
-  void comma(int32_t from, int32_t to) {     // with its gap
+  void gap(int32_t from, int32_t to);     // after '{', '[', ',' and before '}', ']'
+  void colon(int32_t from, int32_t to);   // with its space
+  void comma(int32_t from, int32_t to) {  // with its gap
     const int32_t after = b_.add_state();
     b_.literal(from, after, ",");
     spaced_gap(after, to);

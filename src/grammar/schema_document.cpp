@@ -19,9 +19,12 @@ std::string SchemaRef::below(std::string_view name) const {
   if (pointer.size() > kMaxPointer) return pointer;
   std::string out = pointer + "/";
   for (const char c : name.substr(0, kMaxPointer)) {
-    if (c == '~') out += "~0";
-    else if (c == '/') out += "~1";
-    else out += c;
+    if (c == '~')
+      out += "~0";
+    else if (c == '/')
+      out += "~1";
+    else
+      out += c;
   }
   return out;
 }
@@ -49,8 +52,10 @@ size_t nesting(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
-      if (c == '\\') ++i;
-      else if (c == '"') in_string = false;
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
     } else if (c == '"') {
       in_string = true;
     } else if (c == '{' || c == '[') {
@@ -84,7 +89,8 @@ std::string percent_decoded(std::string_view text) {
 Result<SchemaDocument> SchemaDocument::parse(std::string_view text) {
   if (text.size() > Grammar::kMaxText) return Error{Status::limit_exceeded, "the schema is longer than 4 MiB"};
   if (nesting(text) > Grammar::kMaxDepth) {
-    return Error{Status::limit_exceeded, "the schema nests deeper than " + std::to_string(Grammar::kMaxDepth) + " levels"};
+    return Error{Status::limit_exceeded,
+                 "the schema nests deeper than " + std::to_string(Grammar::kMaxDepth) + " levels"};
   }
   std::vector<std::set<std::string>> keys;
   std::string twice;
@@ -102,7 +108,8 @@ Result<SchemaDocument> SchemaDocument::parse(std::string_view text) {
   } catch (const Json::exception& e) {
     return Error{Status::invalid_argument, std::string("the schema is not JSON: ") + e.what()};
   }
-  if (!twice.empty()) return Error{Status::invalid_argument, "the schema has the key '" + twice + "' twice in one object"};
+  if (!twice.empty())
+    return Error{Status::invalid_argument, "the schema has the key '" + twice + "' twice in one object"};
   if (text.find("$anchor") != std::string_view::npos) document.find_anchors();
   const auto id = document.root_->is_object() ? document.root_->find("$id") : document.root_->end();
   if (id != document.root_->end() && id->is_string()) document.id_ = id->get<std::string>();
@@ -146,7 +153,8 @@ const Json* SchemaDocument::member(const Json& object, const std::string& name) 
   return it != index.end() ? it->second : nullptr;
 }
 
-Result<SchemaRef> SchemaDocument::by_pointer(std::string_view pointer, const std::string& ref, const std::string& from) const {
+Result<SchemaRef> SchemaDocument::by_pointer(std::string_view pointer, const std::string& ref,
+                                             const std::string& from) const {
   SchemaRef at = root();
   while (!pointer.empty()) {
     const size_t end = std::min(pointer.find('/', 1), pointer.size());
@@ -175,12 +183,14 @@ Result<SchemaRef> SchemaDocument::resolve(const std::string& ref, const std::str
   if (!id_.empty() && rest.substr(0, id_.size()) == id_) rest.remove_prefix(id_.size());
   if (rest.empty() && !ref.empty()) return root();
   if (rest.empty() || rest[0] != '#') {
-    return schema_error(Status::unsupported, from, "$ref \"" + ref + "\" is not of the form #/..., so not in this document");
+    return schema_error(Status::unsupported, from,
+                        "$ref \"" + ref + "\" is not of the form #/..., so not in this document");
   }
   const std::string fragment = percent_decoded(rest.substr(1));
   if (fragment.empty() || fragment[0] == '/') return by_pointer(fragment, ref, from);
   const auto found = anchors_.find(fragment);
-  if (found == anchors_.end()) return schema_error(Status::invalid_argument, from, "$ref \"" + ref + "\" names no $anchor");
+  if (found == anchors_.end())
+    return schema_error(Status::invalid_argument, from, "$ref \"" + ref + "\" names no $anchor");
   return found->second;
 }
 

@@ -12,16 +12,17 @@ namespace quern::grammar {
 namespace {
 
 // Say nothing about values, or are looked up where they are needed.
-constexpr std::array kAnnotations = {
-    "$schema", "$comment", "$defs", "definitions", "$anchor", "title", "description", "default", "examples", "deprecated",
-    "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema"};
+constexpr std::array kAnnotations = {"$schema",  "$comment",    "$defs",           "definitions",      "$anchor",
+                                     "title",    "description", "default",         "examples",         "deprecated",
+                                     "readOnly", "writeOnly",   "contentEncoding", "contentMediaType", "contentSchema"};
 
 struct TypeName {
   const char* name;
   uint8_t bits;
 };
-constexpr TypeName kTypeNames[] = {{"null", kNullBit},     {"boolean", kBooleanBit}, {"object", kObjectBit}, {"array", kArrayBit},
-                                   {"string", kStringBit}, {"integer", kIntegerBit}, {"number", kNumberBits}};
+constexpr TypeName kTypeNames[] = {{"null", kNullBit},     {"boolean", kBooleanBit}, {"object", kObjectBit},
+                                   {"array", kArrayBit},   {"string", kStringBit},   {"integer", kIntegerBit},
+                                   {"number", kNumberBits}};
 
 Result<uint8_t> type_bits(const SchemaRef& at) {
   if (!at.node->is_string()) return schema_error(Status::invalid_argument, at.pointer, "a type must be a string");
@@ -45,7 +46,8 @@ Result<uint8_t> types_of(const SchemaRef& at) {
 // A count; ones that no text can reach become kUnbounded.
 Result<uint32_t> count_of(const SchemaRef& at) {
   const Json& n = *at.node;
-  const bool whole = n.is_number_unsigned() || (n.is_number_float() && n.get<double>() >= 0 && std::floor(n.get<double>()) == n.get<double>());
+  const bool whole = n.is_number_unsigned() ||
+                     (n.is_number_float() && n.get<double>() >= 0 && std::floor(n.get<double>()) == n.get<double>());
   if (!whole) return schema_error(Status::invalid_argument, at.pointer, "must be a whole number from 0 on");
   if (n.is_number_unsigned()) return static_cast<uint32_t>(std::min<uint64_t>(n.get<uint64_t>(), kUnbounded));
   return static_cast<uint32_t>(std::min(n.get<double>(), static_cast<double>(kUnbounded)));
@@ -125,15 +127,18 @@ Result<void> SchemaFlattener::apply(FlatSchema& flat, const SchemaRef& schema, c
   int depth = 0;
   for (const SchemaChain* link = above.get(); link != nullptr; link = link->above.get()) {
     if (link->node == schema.node) {
-      return schema_error(Status::invalid_argument, schema.pointer, "refers to itself without a value between ($ref, allOf, anyOf or oneOf)");
+      return schema_error(Status::invalid_argument, schema.pointer,
+                          "refers to itself without a value between ($ref, allOf, anyOf or oneOf)");
     }
-    if (++depth > kMaxChain) return schema_error(Status::limit_exceeded, schema.pointer, "$ref, allOf, anyOf and oneOf nest too deep");
+    if (++depth > kMaxChain)
+      return schema_error(Status::limit_exceeded, schema.pointer, "$ref, allOf, anyOf and oneOf nest too deep");
   }
   if (schema.node->is_boolean()) {
     flat.never = flat.never || !schema.node->get<bool>();
     return {};
   }
-  if (!schema.node->is_object()) return schema_error(Status::invalid_argument, schema.pointer, "a schema must be an object, true or false");
+  if (!schema.node->is_object())
+    return schema_error(Status::invalid_argument, schema.pointer, "a schema must be an object, true or false");
   flat.sources.push_back(schema);
   const Chain chain = std::make_shared<SchemaChain>(SchemaChain{schema.node, above});
   QUERN_TRY_VOID(apply_array(flat, schema));
@@ -144,7 +149,8 @@ Result<void> SchemaFlattener::apply(FlatSchema& flat, const SchemaRef& schema, c
   return {};
 }
 
-Result<void> SchemaFlattener::apply_keyword(FlatSchema& flat, const SchemaRef& schema, const std::string& keyword, const Chain& chain) {
+Result<void> SchemaFlattener::apply_keyword(FlatSchema& flat, const SchemaRef& schema, const std::string& keyword,
+                                            const Chain& chain) {
   const auto is = [&](auto... names) { return ((keyword == names) || ...); };
   if (std::ranges::find(kAnnotations, keyword) != kAnnotations.end() || keyword.starts_with("x-")) return {};
   const SchemaRef at = schema.at(keyword);
@@ -158,18 +164,22 @@ Result<void> SchemaFlattener::apply_keyword(FlatSchema& flat, const SchemaRef& s
     return apply(flat, target, chain);
   }
   if (is("allOf", "anyOf", "oneOf")) {
-    if (!value.is_array() || value.empty()) return schema_error(Status::invalid_argument, at.pointer, "must be a list of schemas");
+    if (!value.is_array() || value.empty())
+      return schema_error(Status::invalid_argument, at.pointer, "must be a list of schemas");
     FlatGroup group{{}, is("oneOf"), at.pointer, chain};
     for (size_t i = 0; i < value.size(); ++i) {
-      if (!is("allOf")) group.branches.push_back(at.at(i));
-      else QUERN_TRY_VOID(apply(flat, at.at(i), chain));
+      if (!is("allOf"))
+        group.branches.push_back(at.at(i));
+      else
+        QUERN_TRY_VOID(apply(flat, at.at(i), chain));
     }
     if (!is("allOf")) flat.groups.push_back(std::move(group));
     return {};
   }
   ++flat.n_constraints;
   if (is("prefixItems", "items", "properties", "required", "additionalProperties")) return {};
-  if (is("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")) return apply_number(flat.number, at, keyword);
+  if (is("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+    return apply_number(flat.number, at, keyword);
   if (is("enum", "const")) return apply_values(flat, at, is("const"));
   if (is("type")) {
     QUERN_TRY(const uint8_t bits, types_of(at));
@@ -196,8 +206,10 @@ Result<void> SchemaFlattener::apply_values(FlatSchema& flat, const SchemaRef& at
     return schema_error(Status::invalid_argument, at.pointer, "must be a list of at least one value");
   }
   std::vector<Json> values;
-  if (single) values.push_back(*at.node);
-  else values.assign(at.node->begin(), at.node->end());
+  if (single)
+    values.push_back(*at.node);
+  else
+    values.assign(at.node->begin(), at.node->end());
   if (!flat.values) {
     flat.values = std::move(values);
     return {};
@@ -211,12 +223,14 @@ Result<void> SchemaFlattener::apply_values(FlatSchema& flat, const SchemaRef& at
 Result<void> SchemaFlattener::apply_array(FlatSchema& flat, const SchemaRef& schema) {
   const Json& node = *schema.node;
   if (node.contains("items") && node["items"].is_array()) {
-    return schema_error(Status::unsupported, schema.pointer + "/items", "a list of schemas is the old form; prefixItems is the new one");
+    return schema_error(Status::unsupported, schema.pointer + "/items",
+                        "a list of schemas is the old form; prefixItems is the new one");
   }
   size_t n = 0;
   if (node.contains("prefixItems")) {
     const SchemaRef prefix = schema.at("prefixItems");
-    if (!prefix.node->is_array() || prefix.node->empty()) return schema_error(Status::invalid_argument, prefix.pointer, "must be a list of schemas");
+    if (!prefix.node->is_array() || prefix.node->empty())
+      return schema_error(Status::invalid_argument, prefix.pointer, "must be a list of schemas");
     n = prefix.node->size();
     while (flat.prefix.size() < n) flat.prefix.push_back(flat.items);
     for (size_t i = 0; i < n; ++i) flat.prefix[i].push_back(prefix.at(i));
@@ -257,7 +271,8 @@ Result<void> SchemaFlattener::apply_object(FlatSchema& flat, const SchemaRef& sc
   }
   if (!node.contains("required")) return {};
   const SchemaRef required = schema.at("required");
-  if (!required.node->is_array()) return schema_error(Status::invalid_argument, required.pointer, "must be a list of names");
+  if (!required.node->is_array())
+    return schema_error(Status::invalid_argument, required.pointer, "must be a list of names");
   for (size_t i = 0; i < required.node->size(); ++i) {
     const Json& name = (*required.node)[i];
     if (!name.is_string()) return schema_error(Status::invalid_argument, required.pointer, "must be a list of names");

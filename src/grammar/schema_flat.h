@@ -54,10 +54,10 @@ struct FlatPattern {
 };
 
 struct FlatSchema {
-  std::string pointer;          // of the first schema
-  Conjunction sources;          // all schemas that took part
-  bool never = false;           // a `false` schema took part
-  size_t n_constraints = 0;     // keywords, without groups
+  std::string pointer;       // of the first schema
+  Conjunction sources;       // all schemas that took part
+  bool never = false;        // a `false` schema took part
+  size_t n_constraints = 0;  // keywords, without groups
   uint8_t types = kAllTypes;
   std::optional<std::vector<Json>> values;  // of enum and const
   NumberLimits number;
@@ -69,7 +69,7 @@ struct FlatSchema {
   std::vector<FlatProperty> properties;
   std::map<std::string, size_t> property_index;
   std::set<std::string> required;
-  Conjunction additional;             // of properties that are not listed
+  Conjunction additional;  // of properties that are not listed
   bool lists_properties = false, says_additional = false;
   uint32_t min_properties = 0, max_properties = kUnbounded;
   std::vector<FlatGroup> groups;

@@ -33,7 +33,8 @@ std::string magnitude_above(const Decimal& bound, bool exclusive) {
   if (whole == "0") out = "[1-9][0-9]*" + any_fraction;
   for (size_t i = 0; i < whole.size() && whole != "0"; ++i) {
     if (whole[i] == '9') continue;
-    out += "|" + whole.substr(0, i) + range(static_cast<char>(whole[i] + 1), '9') + digits(whole.size() - i - 1) + any_fraction;
+    out += "|" + whole.substr(0, i) + range(static_cast<char>(whole[i] + 1), '9') + digits(whole.size() - i - 1) +
+           any_fraction;
   }
   for (size_t i = 0; i < fraction.size(); ++i) {
     if (fraction[i] == '9') continue;
@@ -51,7 +52,8 @@ std::string magnitude_below(const Decimal& bound, bool exclusive) {
   for (size_t i = 0; i < whole.size(); ++i) {
     const char first = i == 0 && whole.size() > 1 ? '1' : '0';
     if (whole[i] <= first) continue;
-    out += "|" + whole.substr(0, i) + range(first, static_cast<char>(whole[i] - 1)) + digits(whole.size() - i - 1) + any_fraction;
+    out += "|" + whole.substr(0, i) + range(first, static_cast<char>(whole[i] - 1)) + digits(whole.size() - i - 1) +
+           any_fraction;
   }
   if (!fraction.empty()) out += "|" + whole;
   for (size_t i = 0; i < fraction.size(); ++i) {
@@ -98,9 +100,12 @@ int compare_magnitude(const Decimal& a, const Decimal& b) {
 Decimal decimal_of(const nlohmann::ordered_json& number) {
   char buffer[1200];
   std::to_chars_result end{};
-  if (number.is_number_unsigned()) end = std::to_chars(buffer, buffer + sizeof buffer, number.get<uint64_t>());
-  else if (number.is_number_integer()) end = std::to_chars(buffer, buffer + sizeof buffer, number.get<int64_t>());
-  else end = std::to_chars(buffer, buffer + sizeof buffer, number.get<double>(), std::chars_format::fixed);
+  if (number.is_number_unsigned())
+    end = std::to_chars(buffer, buffer + sizeof buffer, number.get<uint64_t>());
+  else if (number.is_number_integer())
+    end = std::to_chars(buffer, buffer + sizeof buffer, number.get<int64_t>());
+  else
+    end = std::to_chars(buffer, buffer + sizeof buffer, number.get<double>(), std::chars_format::fixed);
   std::string text(buffer, end.ptr);
   Decimal result;
   if (text[0] == '-') {
@@ -122,14 +127,18 @@ int compare(const Decimal& a, const Decimal& b) {
 
 void NumberLimits::at_least(const NumberBound& bound) {
   const int order = low ? compare(bound.value, low->value) : 1;
-  if (order > 0) low = bound;
-  else if (order == 0) low->exclusive = low->exclusive || bound.exclusive;
+  if (order > 0)
+    low = bound;
+  else if (order == 0)
+    low->exclusive = low->exclusive || bound.exclusive;
 }
 
 void NumberLimits::at_most(const NumberBound& bound) {
   const int order = high ? compare(bound.value, high->value) : -1;
-  if (order < 0) high = bound;
-  else if (order == 0) high->exclusive = high->exclusive || bound.exclusive;
+  if (order < 0)
+    high = bound;
+  else if (order == 0)
+    high->exclusive = high->exclusive || bound.exclusive;
 }
 
 bool NumberLimits::contradictory() const {
@@ -142,9 +151,11 @@ Result<Dfa> number_dfa(const NumberLimits& limits, bool integer, DfaWork& work) 
   size_t fraction = kMaxDigits, whole_limit = kMaxWhole;
   std::vector<uint32_t> divisors;
   for (const Decimal& multiple : limits.multiples) {
-    const bool tenth = multiple.whole == "0" && multiple.fraction.find_first_not_of('0') + 1 == multiple.fraction.size() &&
+    const bool tenth = multiple.whole == "0" &&
+                       multiple.fraction.find_first_not_of('0') + 1 == multiple.fraction.size() &&
                        !multiple.fraction.empty() && multiple.fraction.back() == '1';
-    const bool is_whole = multiple.fraction.empty() && multiple.whole.size() <= 5 && std::stoul(multiple.whole) <= 10000;
+    const bool is_whole =
+        multiple.fraction.empty() && multiple.whole.size() <= 5 && std::stoul(multiple.whole) <= 10000;
     if (tenth) {
       fraction = std::min(fraction, multiple.fraction.size());
     } else if (is_whole) {

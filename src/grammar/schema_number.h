@@ -27,7 +27,7 @@ struct NumberBound {
 struct NumberLimits {
   std::optional<NumberBound> low, high;
   std::vector<Decimal> multiples;
-  std::string pointer;  // of the schema that said so
+  std::string pointer;                      // of the schema that said so
   void at_least(const NumberBound& bound);  // the stronger one stays
   void at_most(const NumberBound& bound);
   bool any() const { return low || high || !multiples.empty(); }

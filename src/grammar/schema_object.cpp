@@ -76,16 +76,19 @@ Result<int32_t> SchemaCompiler::other_pair_rule(const FlatSchema& flat) {
 Result<SchemaCompiler::ObjectPlan> SchemaCompiler::plan_object(const FlatSchema& flat) {
   ObjectPlan plan;
   for (const FlatProperty& property : flat.properties) {
-    const bool never = std::ranges::any_of(property.schemas, [](const SchemaRef& s) { return s.node->is_boolean() && !s.node->get<bool>(); });
+    const bool never = std::ranges::any_of(
+        property.schemas, [](const SchemaRef& s) { return s.node->is_boolean() && !s.node->get<bool>(); });
     const bool required = flat.is_required(property.name);
     if (never && required) {
-      return schema_error(Status::invalid_argument, flat.pointer, "property \"" + property.name + "\" is required and not allowed");
+      return schema_error(Status::invalid_argument, flat.pointer,
+                          "property \"" + property.name + "\" is required and not allowed");
     }
     if (never) continue;
     QUERN_TRY(const int32_t pair, pair_rule(property.name, property.schemas));
     plan.members.push_back({pair, required});
   }
-  const bool closed = std::ranges::any_of(flat.additional, [](const SchemaRef& s) { return s.node->is_boolean() && !s.node->get<bool>(); });
+  const bool closed = std::ranges::any_of(
+      flat.additional, [](const SchemaRef& s) { return s.node->is_boolean() && !s.node->get<bool>(); });
   if (flat.open() && !closed) {
     QUERN_TRY(plan.other, other_pair_rule(flat));
   }
@@ -95,13 +98,15 @@ Result<SchemaCompiler::ObjectPlan> SchemaCompiler::plan_object(const FlatSchema&
 Result<void> SchemaCompiler::build_object(int32_t from, int32_t to, const FlatSchema& given) {
   FlatSchema flat = given;
   for (const std::string& name : flat.required) {  // required, but described only as an unlisted one
-    if (flat.property_index.try_emplace(name, flat.properties.size()).second) flat.properties.push_back({name, flat.additional});
+    if (flat.property_index.try_emplace(name, flat.properties.size()).second)
+      flat.properties.push_back({name, flat.additional});
   }
   QUERN_TRY(const ObjectPlan plan, plan_object(flat));
   const size_t n = plan.members.size();
   if (flat.min_properties > n + (plan.other >= 0 ? 1 : 0)) {
-    return schema_error(plan.other >= 0 ? Status::unsupported : Status::invalid_argument, flat.pointer,
-                        "minProperties: only listed properties and one more can be counted, since a text may give a key twice");
+    return schema_error(
+        plan.other >= 0 ? Status::unsupported : Status::invalid_argument, flat.pointer,
+        "minProperties: only listed properties and one more can be counted, since a text may give a key twice");
   }
   // How many there are so far: exactly up to a bound, or "at least so many" where there is none above.
   const bool bounded = flat.max_properties != kUnbounded && (plan.other >= 0 || flat.max_properties < n);
@@ -118,20 +123,25 @@ Result<void> SchemaCompiler::build_object(int32_t from, int32_t to, const FlatSc
   b_.literal(close, to, "}");
   std::vector<int32_t> now = row();
   b_.literal(from, now[0], "{");
-  const auto add = [&](const std::vector<int32_t>& sources, const std::vector<int32_t>& targets, int32_t pair, size_t least) {
+  const auto add = [&](const std::vector<int32_t>& sources, const std::vector<int32_t>& targets, int32_t pair,
+                       size_t least) {
     for (size_t c = 0; c <= cap; ++c) {
       if ((bounded && c == cap) || c + 1 < least) continue;
       const int32_t before = b_.add_state();
-      if (c == 0) gap(sources[c], before);
-      else comma(sources[c], before);
+      if (c == 0)
+        gap(sources[c], before);
+      else
+        comma(sources[c], before);
       b_.call(before, targets[std::min(c + 1, cap)], pair);
     }
   };
   const auto end = [&](const std::vector<int32_t>& states, size_t least) {
     for (size_t c = 0; c <= cap; ++c) {
       if (c < least) continue;
-      if (c == 0) b_.empty(states[c], close);
-      else gap(states[c], close);
+      if (c == 0)
+        b_.empty(states[c], close);
+      else
+        gap(states[c], close);
     }
   };
   for (const ObjectPlan::Member& member : plan.members) {

@@ -35,7 +35,9 @@ Result<void> SchemaFlattener::spread(FlatSchema flat, std::vector<FlatSchema>& o
   }
   const FlatGroup group = flat.groups.back();
   const Nesting nesting(n_nested_);
-  if (n_nested_ > kMaxNested) return schema_error(Status::limit_exceeded, group.pointer, "too many groups of anyOf and oneOf depend on each other");
+  if (n_nested_ > kMaxNested)
+    return schema_error(Status::limit_exceeded, group.pointer,
+                        "too many groups of anyOf and oneOf depend on each other");
   flat.groups.pop_back();
   if (group.exactly_one) QUERN_TRY_VOID(require_exclusive(group));
   for (const SchemaRef& branch : group.branches) {

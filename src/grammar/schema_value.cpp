@@ -26,7 +26,8 @@ bool is_multiple(const Json& value, const Json& divisor) {
   if (by.size() > 18) return false;
   const uint64_t m = std::stoull(by);
   uint64_t rest = 0;
-  for (const char c : scaled(a)) rest = static_cast<uint64_t>((static_cast<__uint128_t>(rest) * 10 + static_cast<unsigned>(c - '0')) % m);
+  for (const char c : scaled(a))
+    rest = static_cast<uint64_t>((static_cast<__uint128_t>(rest) * 10 + static_cast<unsigned>(c - '0')) % m);
   return rest == 0;
 }
 
@@ -34,12 +35,18 @@ bool is_multiple(const Json& value, const Json& divisor) {
 
 uint8_t type_of(const Json& value) {
   switch (value.type()) {
-    case Json::value_t::null: return kNullBit;
-    case Json::value_t::boolean: return kBooleanBit;
-    case Json::value_t::object: return kObjectBit;
-    case Json::value_t::array: return kArrayBit;
-    case Json::value_t::string: return kStringBit;
-    default: return decimal_of(value).fraction.empty() ? kIntegerBit : kFractionBit;
+    case Json::value_t::null:
+      return kNullBit;
+    case Json::value_t::boolean:
+      return kBooleanBit;
+    case Json::value_t::object:
+      return kObjectBit;
+    case Json::value_t::array:
+      return kArrayBit;
+    case Json::value_t::string:
+      return kStringBit;
+    default:
+      return decimal_of(value).fraction.empty() ? kIntegerBit : kFractionBit;
   }
 }
 
@@ -70,7 +77,8 @@ Result<bool> SchemaFlattener::validates(const Json& value, const SchemaRef& sche
   return true;
 }
 
-Result<bool> SchemaFlattener::validates_keyword(const Json& value, const SchemaRef& schema, const std::string& keyword, int depth) {
+Result<bool> SchemaFlattener::validates_keyword(const Json& value, const SchemaRef& schema, const std::string& keyword,
+                                                int depth) {
   const auto is = [&](auto... names) { return ((keyword == names) || ...); };
   const SchemaRef at = schema.at(keyword);
   const Json& wanted = *at.node;
@@ -119,7 +127,8 @@ Result<bool> SchemaFlattener::validates_keyword(const Json& value, const SchemaR
     if (is("maxItems")) return static_cast<double>(value.size()) <= count();
     if (!is("items", "prefixItems")) return true;
     const size_t n_prefix = schema.node->contains("prefixItems") ? (*schema.node)["prefixItems"].size() : 0;
-    for (size_t i = is("items") ? n_prefix : 0; i < (is("items") ? value.size() : std::min(n_prefix, value.size())); ++i) {
+    for (size_t i = is("items") ? n_prefix : 0; i < (is("items") ? value.size() : std::min(n_prefix, value.size()));
+         ++i) {
       QUERN_TRY(const bool fits, validates(value[i], is("items") ? at : at.at(i), depth + 1));
       if (!fits) return false;
     }
@@ -128,7 +137,8 @@ Result<bool> SchemaFlattener::validates_keyword(const Json& value, const SchemaR
   if (value.is_object()) {
     if (is("minProperties")) return static_cast<double>(value.size()) >= count();
     if (is("maxProperties")) return static_cast<double>(value.size()) <= count();
-    if (is("required")) return std::ranges::all_of(wanted, [&](const Json& name) { return value.contains(name.get<std::string>()); });
+    if (is("required"))
+      return std::ranges::all_of(wanted, [&](const Json& name) { return value.contains(name.get<std::string>()); });
     // Both keywords together, at the first of them.
     const bool other_comes = is("additionalProperties") && schema.node->contains("properties");
     if (is("properties", "additionalProperties") && !other_comes) return validates_object(value, schema, depth);

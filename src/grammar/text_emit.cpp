@@ -10,14 +10,22 @@ const CodeSet kJsonPlain = CodeSet{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, kMaxCodePo
 
 std::string json_escape(uint32_t code) {
   switch (code) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\b': return "\\b";
-    case '\t': return "\\t";
-    case '\n': return "\\n";
-    case '\f': return "\\f";
-    case '\r': return "\\r";
-    default: break;
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\b':
+      return "\\b";
+    case '\t':
+      return "\\t";
+    case '\n':
+      return "\\n";
+    case '\f':
+      return "\\f";
+    case '\r':
+      return "\\r";
+    default:
+      break;
   }
   static constexpr char kHex[] = "0123456789abcdef";
   return std::string("\\u00") + kHex[code >> 4] + kHex[code & 15];
@@ -56,7 +64,8 @@ int32_t add_json_char_rule(NetworkBuilder& b) {
   b.bytes(unicode, hex_tail(3), bytes("0123456789abcefABCEF"));
   b.bytes(unicode, after_d, bytes("dD"));
   b.bytes(after_d, hex_tail(2), bytes("01234567"));
-  const int32_t high2 = b.add_state(), high3 = b.add_state(), pair = b.add_state(), low = b.add_state(), low_d = b.add_state();
+  const int32_t high2 = b.add_state(), high3 = b.add_state(), pair = b.add_state(), low = b.add_state(),
+                low_d = b.add_state();
   b.bytes(after_d, high2, bytes("89abAB"));
   b.bytes(high2, high3, hex);
   b.bytes(high3, pair, hex);

@@ -1,5 +1,5 @@
-// Tool calls: one of several functions in a family's form, at once or after free text. Free text is every text without a
-// trigger: the automaton of Aho and Corasick over the triggers' bytes, so that a token may end inside one.
+// Tool calls: one of several functions in a family's form, at once or after free text. Free text is every text without
+// a trigger: the automaton of Aho and Corasick over the triggers' bytes, so that a token may end inside one.
 #include <array>
 #include <map>
 #include <new>
@@ -33,7 +33,8 @@ Result<void> check_pieces(std::span<const Piece> pieces) {
 }
 
 // From `from`: text without a trigger ends in `ends`, text up to and with one in `found`.
-void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found, const std::vector<std::string>& triggers) {
+void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
+                   const std::vector<std::string>& triggers) {
   struct Node {
     std::array<int32_t, 256> next;
     size_t fail = 0;
@@ -90,7 +91,8 @@ class ToolCompiler {
 
   Result<std::shared_ptr<const Network>> run(std::span<const Function> functions) {
     QUERN_TRY_VOID(check(functions));
-    const int32_t root = b_.add_rule("tool calls"), call = b_.add_rule("call"), rest = b_.add_rule("call after its trigger");
+    const int32_t root = b_.add_rule("tool calls"), call = b_.add_rule("call"),
+                  rest = b_.add_rule("call after its trigger");
     const int32_t named = b_.add_state();
     const bool automatic = options_.mode == CallMode::automatic;
     pieces(b_.start(rest), named, std::span(form_.before_name).subspan(automatic ? 1 : 0));
@@ -101,7 +103,9 @@ class ToolCompiler {
     const int32_t next_call = b_.add_rule("next call"), separated = b_.add_state();
     pieces(b_.start(next_call), separated, form_.between);
     b_.call(separated, b_.end(next_call), call);
-    const uint32_t max = options_.max_calls == 0 || options_.max_calls >= kUnbounded ? kUnbounded : static_cast<uint32_t>(options_.max_calls);
+    const uint32_t max = options_.max_calls == 0 || options_.max_calls >= kUnbounded
+                             ? kUnbounded
+                             : static_cast<uint32_t>(options_.max_calls);
     const uint32_t more = max == kUnbounded ? kUnbounded : max - 1;
     const int32_t from = b_.start(root), to = b_.end(root);
     if (!automatic) {
@@ -130,7 +134,8 @@ class ToolCompiler {
     if (options_.mode == CallMode::automatic) {
       const bool has_trigger = !form_.before_name.empty() && !form_.before_name[0].text.empty();
       if (!has_trigger) return wrong("a call's form has nothing at its beginning that could show that a call comes");
-      if (form_.before_name[0].text.size() > kMaxTriggerBytes) return wrong("the beginning of a call's form is too long");
+      if (form_.before_name[0].text.size() > kMaxTriggerBytes)
+        return wrong("the beginning of a call's form is too long");
     }
     for (const auto* part : {&form_.before_name, &form_.before_arguments, &form_.after, &form_.between}) {
       QUERN_TRY_VOID(check_pieces(*part));
@@ -140,7 +145,8 @@ class ToolCompiler {
       const std::string& name = function.name;
       for (size_t at = 0; at < name.size();) {
         const int32_t code = next_code_point(name, &at);
-        if (code <= ' ' || code == '"' || code == '\\' || code == 127) return wrong("a function's name may not have spaces, quotes or control characters");
+        if (code <= ' ' || code == '"' || code == '\\' || code == 127)
+          return wrong("a function's name may not have spaces, quotes or control characters");
       }
       if (name.empty() || name.size() > 256) return wrong("a function's name must have 1 to 256 bytes");
       if (!names.insert(name).second) return wrong("two functions have the name '" + name + "'");
@@ -155,7 +161,9 @@ class ToolCompiler {
   }
 
   Result<void> add_function(int32_t from, int32_t to, const Function& function) {
-    const auto named = [&](const Error& error) { return Error{error.status, "function '" + function.name + "': " + error.message}; };
+    const auto named = [&](const Error& error) {
+      return Error{error.status, "function '" + function.name + "': " + error.message};
+    };
     auto document = SchemaDocument::parse(function.parameters.empty() ? R"({"type":"object"})" : function.parameters);
     if (!document.ok()) return named(document.error());
     auto arguments = SchemaCompiler(b_, *document, options_.schema).compile(true);
@@ -182,7 +190,8 @@ Error no_memory() {
 
 }  // namespace
 
-Result<Grammar> Grammar::from_tools(std::span<const Function> functions, const CallForm& form, const ToolOptions& options) {
+Result<Grammar> Grammar::from_tools(std::span<const Function> functions, const CallForm& form,
+                                    const ToolOptions& options) {
   try {
     QUERN_TRY(auto network, ToolCompiler(form, options).run(functions));
     return Grammar(std::move(network));

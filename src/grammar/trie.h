@@ -1,5 +1,5 @@
-// A trie over tokens' bytes, laid out in the order of a walk: a node, then its children's subtrees. A dead branch is one
-// jump.
+// A trie over tokens' bytes, laid out in the order of a walk: a node, then its children's subtrees. A dead branch is
+// one jump.
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,8 @@ Vocabulary::Vocabulary(std::vector<TokenEntry> tokens) : tokens_(std::move(token
   std::vector<std::string> spelled(tokens_.size());  // markers as kMarkerOpen name kMarkerClose
   std::vector<TrieEntry> all, distinct;
   const auto is_plain = [](std::string_view bytes) {
-    return !bytes.empty() && std::ranges::none_of(bytes, [](char c) { return static_cast<uint8_t>(c) >= kMarkerClose; });
+    return !bytes.empty() &&
+           std::ranges::none_of(bytes, [](char c) { return static_cast<uint8_t>(c) >= kMarkerClose; });
   };
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const auto& [bytes, kind] = tokens_[i];

@@ -19,7 +19,9 @@ TEST(Gbnf, Notation) {
       {"root ::= \"\\x41\\u00e9\\U0001F600\\n\\t\\\"\\\\\"", {"Aé😀\n\t\"\\"}, {"A"}},
       {"root ::= .", {"a", "\n", "😀"}, {"", "ab", "\x80"}},
       {"root ::= \"a\"? \"b\"* \"c\"+", {"c", "abbc", "bccc"}, {"", "ab", "aac"}},
-      {"root ::= \"a\"{2} \"b\"{1,2} \"c\"{2,} \"d\"{0,1}", {"aabcc", "aabbccccd"}, {"abcc", "aabbbcc", "aabc", "aabccdd"}},
+      {"root ::= \"a\"{2} \"b\"{1,2} \"c\"{2,} \"d\"{0,1}",
+       {"aabcc", "aabbccccd"},
+       {"abcc", "aabbbcc", "aabc", "aabccdd"}},
       {"root ::= \"ab\"*", {"", "abab"}, {"aba"}},
       {"root ::= (\"a\" | \"b\")+ # comment\n", {"abba"}, {""}},
       {"root ::= x-1 \",\" x-1 # a\n\n# b\nx-1 ::=\n  \"1\" |\n  \"2\"", {"1,2"}, {"1,3"}},
@@ -33,7 +35,8 @@ TEST(Gbnf, Notation) {
 }
 
 TEST(Gbnf, RepetitionsOfNothing) {
-  for (const char* text : {"root ::= (\"a\"*)*", "root ::= (\"a\"?)+", "root ::= ((\"a\"*)*)*", "root ::= x*\nx ::= (\"a\" | \"\")*", "root ::= (\"a\"?){3,1000000000}"}) {
+  for (const char* text : {"root ::= (\"a\"*)*", "root ::= (\"a\"?)+", "root ::= ((\"a\"*)*)*",
+                           "root ::= x*\nx ::= (\"a\" | \"\")*", "root ::= (\"a\"?){3,1000000000}"}) {
     const Grammar g = gbnf(text);
     for (const char* good : {"", "a", "aaaa"}) EXPECT_TRUE(fits(g, good)) << text;
     EXPECT_FALSE(fits(g, "b")) << text;
@@ -44,12 +47,18 @@ TEST(Gbnf, RepetitionsOfNothing) {
 TEST(Gbnf, AmbiguityIsNoTrouble) {
   const std::string as(300, 'a');
   EXPECT_TRUE(fits(gbnf("root ::= s\ns ::= \"a\" s s | \"a\" s | \"a\""), as));
-  EXPECT_TRUE(fits(gbnf("root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"a\""), std::string(20, 'a') + "bcbcbcbcbcbcbcbcbcb"));
-  EXPECT_FALSE(fits(gbnf("root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"a\""), std::string(20, 'a') + "bcbcbcbcbcbcbcbcbcbcb"));
+  EXPECT_TRUE(fits(gbnf("root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"a\""),
+                   std::string(20, 'a') + "bcbcbcbcbcbcbcbcbcb"));
+  EXPECT_FALSE(fits(gbnf("root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"a\""),
+                    std::string(20, 'a') + "bcbcbcbcbcbcbcbcbcbcb"));
   EXPECT_TRUE(fits(gbnf("root ::= ([ab] | \"aa\" | [a-z])*"), as));
-  EXPECT_TRUE(fits(gbnf("root ::= x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x?\nx ::= \"a\" | \"aa\""), std::string(40, 'a')));
-  EXPECT_FALSE(fits(gbnf("root ::= x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x?\nx ::= \"a\" | \"aa\""), std::string(41, 'a')));
-  EXPECT_TRUE(fits(gbnf("root ::= p\np ::= \"0\" p \"0\" | \"1\" p \"1\" | \"\""), "0110110110011011011011001101101101" "1011011011001101101101100110110110"));
+  EXPECT_TRUE(fits(gbnf("root ::= x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x?\nx ::= \"a\" | \"aa\""),
+                   std::string(40, 'a')));
+  EXPECT_FALSE(fits(gbnf("root ::= x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x? x?\nx ::= \"a\" | \"aa\""),
+                    std::string(41, 'a')));
+  EXPECT_TRUE(fits(gbnf("root ::= p\np ::= \"0\" p \"0\" | \"1\" p \"1\" | \"\""),
+                   "0110110110011011011011001101101101"
+                   "1011011011001101101101100110110110"));
 }
 
 TEST(Gbnf, ErrorsNameTheirPlace) {

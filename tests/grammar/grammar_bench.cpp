@@ -22,21 +22,25 @@ struct Case {
   std::string text;
 };
 
-const char* const kPerson = R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0,"maximum":150},
+const char* const kPerson =
+    R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0,"maximum":150},
 "email":{"type":"string","format":"email"},"bio":{"type":"string","maxLength":400},"tags":{"type":"array","items":{"type":"string",
 "maxLength":24},"maxItems":8},"role":{"enum":["admin","editor","reader"]},"born":{"type":"string","format":"date"},
 "address":{"type":"object","properties":{"street":{"type":"string"},"zip":{"type":"string","pattern":"^[0-9]{5}$"}},"required":["street"]}},
 "required":["name","age","role"]})";
-const char* const kPersonText = R"({"name": "Grace Brewster Hopper", "age": 85, "email": "grace.hopper@navy.example.org",
+const char* const kPersonText =
+    R"({"name": "Grace Brewster Hopper", "age": 85, "email": "grace.hopper@navy.example.org",
  "bio": "American computer scientist, mathematician and rear admiral. She was one of the first programmers of the Harvard Mark I, and a pioneer of compilers; \"COBOL\" goes back to her. Überraschend: 🐞 found a moth.",
  "tags": ["computer science", "navy", "compilers", "COBOL"], "role": "admin", "born": "1906-12-09",
  "address": {"street": "Vassar Street, Poughkeepsie", "zip": "12604"}})";
-const char* const kAnyText = R"({"id": 17, "items": [{"sku": "A-1", "price": 3.25, "notes": "fragile, handle with care"}, {"sku": "B-22", "price": 19, "notes": null}],
+const char* const kAnyText =
+    R"({"id": 17, "items": [{"sku": "A-1", "price": 3.25, "notes": "fragile, handle with care"}, {"sku": "B-22", "price": 19, "notes": null}],
  "nested": {"a": {"b": {"c": [1, 2, [3, [4]]], "text": "The quick brown fox jumps over the lazy dog."}}}, "done": true})";
 const char* const kGbnf = R"(root ::= (item "\n")+
 item ::= "- " word (" " word)* ("." | "!")
 word ::= [A-Za-z]+ | "<" [^>]* ">" )";
-const char* const kGbnfText = "- The quick brown fox <b class=x> jumps over the lazy dog.\n- Another line of the list with several words!\n";
+const char* const kGbnfText =
+    "- The quick brown fox <b class=x> jumps over the lazy dog.\n- Another line of the list with several words!\n";
 
 std::vector<int32_t> cut(const Vocabulary& vocabulary, std::string_view text) {
   std::vector<int32_t> ids;
@@ -77,7 +81,8 @@ bool run(Matcher& matcher, const std::vector<int32_t>& ids, std::vector<double>&
 void report(const char* name, const char* kind, std::vector<double> times) {
   std::sort(times.begin(), times.end());
   const auto at = [&](double p) { return times[static_cast<size_t>(p * static_cast<double>(times.size() - 1))]; };
-  std::printf("%-22s %-8s %5zu tokens   median %8.1f   p90 %8.1f   p99 %8.1f   max %8.1f us\n", name, kind, times.size(), at(0.5), at(0.9), at(0.99), at(1));
+  std::printf("%-22s %-8s %5zu tokens   median %8.1f   p90 %8.1f   p99 %8.1f   max %8.1f us\n", name, kind,
+              times.size(), at(0.5), at(0.9), at(0.99), at(1));
 }
 
 }  // namespace
@@ -100,21 +105,31 @@ int main(int argc, char** argv) {
     vocabulary = Vocabulary::create(std::move(tokens));
   }
   if (!vocabulary.ok()) return std::fprintf(stderr, "%s\n", vocabulary.error().message.c_str()), 1;
-  std::printf("vocabulary: %zu tokens, %zu trie nodes, built in %.1f ms\n", (*vocabulary)->size(), (*vocabulary)->trie().nodes().size(), us_since(start) / 1000);
+  std::printf("vocabulary: %zu tokens, %zu trie nodes, built in %.1f ms\n", (*vocabulary)->size(),
+              (*vocabulary)->trie().nodes().size(), us_since(start) / 1000);
   std::string repeated = "{\"text\":\"";
   for (int i = 0; i < 60; ++i) repeated += "Some words of a long answer, number " + std::to_string(i) + ". ";
-  const Function weather{"get_weather", R"({"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]})"};
-  const CallForm hermes{{{"<tool_call>"}, {"\n{\"name\": \""}}, {{"\", \"arguments\": "}}, {{"}\n</tool_call>"}}, {{"\n"}}};
+  const Function weather{
+      "get_weather",
+      R"({"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]})"};
+  const CallForm hermes{
+      {{"<tool_call>"}, {"\n{\"name\": \""}}, {{"\", \"arguments\": "}}, {{"}\n</tool_call>"}}, {{"\n"}}};
   ToolOptions lazy;
   lazy.mode = CallMode::automatic;
   Case cases[] = {
       {"person schema", Grammar::from_schema(kPerson), kPersonText},
       {"any JSON", Grammar::from_schema("true"), kAnyText},
-      {"maxLength 100000", Grammar::from_schema(R"({"type":"object","properties":{"text":{"type":"string","maxLength":100000}}})"), repeated + "\"}"},
-      {"pattern {1,60}", Grammar::from_schema(R"({"type":"array","items":{"type":"string","pattern":"^[a-z]{1,60}$"}})"), R"(["understanding", "internationalization", "pneumonoultramicroscopic"])"},
+      {"maxLength 100000",
+       Grammar::from_schema(R"({"type":"object","properties":{"text":{"type":"string","maxLength":100000}}})"),
+       repeated + "\"}"},
+      {"pattern {1,60}",
+       Grammar::from_schema(R"({"type":"array","items":{"type":"string","pattern":"^[a-z]{1,60}$"}})"),
+       R"(["understanding", "internationalization", "pneumonoultramicroscopic"])"},
       {"GBNF list", Grammar::from_gbnf(kGbnf), kGbnfText},
       {"GBNF free text", Grammar::from_gbnf("root ::= .*"), repeated},
-      {"tools, automatic", Grammar::from_tools({&weather, 1}, hermes, lazy), "Let me look that up for you.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris, France\", \"days\": 3}}\n</tool_call>"},
+      {"tools, automatic", Grammar::from_tools({&weather, 1}, hermes, lazy),
+       "Let me look that up for you.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris, "
+       "France\", \"days\": 3}}\n</tool_call>"},
   };
   std::vector<double> all_cold, all_warm;
   for (Case& c : cases) {

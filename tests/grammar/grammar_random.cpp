@@ -46,7 +46,9 @@ class Writer {
     return alive;
   }
   uint8_t choose(const std::vector<uint8_t>& alive, bool closing) {
-    const auto has = [&](char c) { return std::find(alive.begin(), alive.end(), static_cast<uint8_t>(c)) != alive.end(); };
+    const auto has = [&](char c) {
+      return std::find(alive.begin(), alive.end(), static_cast<uint8_t>(c)) != alive.end();
+    };
     if (closing && random_() % 16 != 0) {
       for (const char c : {'}', ']', '"', 'n', '1'}) {
         if (has(c)) return static_cast<uint8_t>(c);

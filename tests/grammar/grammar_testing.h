@@ -43,7 +43,8 @@ inline void expect_fits(const Grammar& grammar, const FitCase& c) {
 }
 
 // One token per byte, then the given ones, then an end token.
-inline std::shared_ptr<const Vocabulary> bytes_and(const std::vector<std::string>& more, const std::vector<std::string>& markers = {}) {
+inline std::shared_ptr<const Vocabulary> bytes_and(const std::vector<std::string>& more,
+                                                   const std::vector<std::string>& markers = {}) {
   std::vector<TokenEntry> tokens;
   for (unsigned b = 0; b < 256; ++b) tokens.push_back({std::string(1, static_cast<char>(b)), TokenKind::text});
   for (const auto& text : more) tokens.push_back({text, TokenKind::text});

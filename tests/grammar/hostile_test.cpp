@@ -30,7 +30,9 @@ TEST(Hostile, Depth) {
   EXPECT_TRUE(is_limit(Grammar::from_schema(times(kDeep, R"({"anyOf":[)") + "true" + times(kDeep, "]}"))));
   EXPECT_FALSE(Grammar::from_schema("{\"pattern\":\"" + times(kDeep / 2, "(") + "\"}").ok());
   EXPECT_TRUE(is_limit(Grammar::from_pattern(times(30000, "(") + times(30000, ")"))));
-  EXPECT_FALSE(Grammar::from_schema("{\"type\":\"string\",\"pattern\":\"" + times(200, "(") + "a" + times(200, ")") + "\"}").ok());
+  EXPECT_FALSE(
+      Grammar::from_schema("{\"type\":\"string\",\"pattern\":\"" + times(200, "(") + "a" + times(200, ")") + "\"}")
+          .ok());
 }
 
 TEST(Hostile, LongChains) {
@@ -45,7 +47,8 @@ TEST(Hostile, LongChains) {
   }
   EXPECT_TRUE(fits(schema(schema_text + R"("d5000":{"type":"null"}}})"), times(5000, "[") + "null" + times(5000, "]")));
   std::string refs = R"({"$ref":"#/$defs/d0","$defs":{)";
-  for (int i = 0; i < 5000; ++i) refs += "\"d" + std::to_string(i) + R"(":{"allOf":[{"$ref":"#/$defs/d)" + std::to_string(i + 1) + "\"}]},";
+  for (int i = 0; i < 5000; ++i)
+    refs += "\"d" + std::to_string(i) + R"(":{"allOf":[{"$ref":"#/$defs/d)" + std::to_string(i + 1) + "\"}]},";
   EXPECT_TRUE(is_limit(Grammar::from_schema(refs + R"("d5000":{"type":"null"}}})")));
 }
 
@@ -74,7 +77,8 @@ TEST(Hostile, Combinations) {
   EXPECT_TRUE(fits(schema(nested), "3"));
   std::string choices = R"({"$ref":"#/$defs/d0","$defs":{)";
   for (int i = 0; i < 3000; ++i) {
-    const std::string branch = R"({"type":"object","properties":{"k":{"$ref":"#/$defs/d)" + std::to_string(i + 1) + R"("}},"required":["k"]})";
+    const std::string branch =
+        R"({"type":"object","properties":{"k":{"$ref":"#/$defs/d)" + std::to_string(i + 1) + R"("}},"required":["k"]})";
     choices += "\"d" + std::to_string(i) + "\":{\"oneOf\":[" + branch + "," + branch + "]},";
   }
   EXPECT_FALSE(Grammar::from_schema(choices + R"("d3000":{"type":"null"}}})").ok());
@@ -103,7 +107,9 @@ TEST(Hostile, Wide) {
   ASSERT_TRUE(m.accept(256).ok());
   EXPECT_TRUE(allows(m, 257));
   std::string key(100000, 'k');
-  EXPECT_TRUE(fits(schema("{\"type\":\"object\",\"properties\":{\"" + key + "\":{\"type\":\"null\"}},\"additionalProperties\":true}"), "{\"" + key + "\":null}"));
+  EXPECT_TRUE(fits(schema("{\"type\":\"object\",\"properties\":{\"" + key +
+                          "\":{\"type\":\"null\"}},\"additionalProperties\":true}"),
+                   "{\"" + key + "\":null}"));
 }
 
 TEST(Hostile, AmbiguityHasALimit) {

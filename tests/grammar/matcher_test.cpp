@@ -15,9 +15,42 @@ using testing::gbnf;
 using testing::matcher;
 using testing::schema;
 
-const std::vector<std::string> kWords = {"hello", "hel", "hello world", "{\"", "\": ", "\",", "\"}", "[\"", "\"]", "\\u", "\\n", "\\\"", "true", "null", "12", "123", "0.", "a\"b",
-                                         "\xC3\xA9", "\xF0\x9F", "\x98\x80", "\xC3\xA9t\xC3", "\n  ", "abc", "xyz", "aa", "aaaa", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-                                         "}\n", "name", "\"name\": \"", "-1", " ", "  ", ",", "\xE2\x82\xAC \xE2\x82"};
+const std::vector<std::string> kWords = {"hello",
+                                         "hel",
+                                         "hello world",
+                                         "{\"",
+                                         "\": ",
+                                         "\",",
+                                         "\"}",
+                                         "[\"",
+                                         "\"]",
+                                         "\\u",
+                                         "\\n",
+                                         "\\\"",
+                                         "true",
+                                         "null",
+                                         "12",
+                                         "123",
+                                         "0.",
+                                         "a\"b",
+                                         "\xC3\xA9",
+                                         "\xF0\x9F",
+                                         "\x98\x80",
+                                         "\xC3\xA9t\xC3",
+                                         "\n  ",
+                                         "abc",
+                                         "xyz",
+                                         "aa",
+                                         "aaaa",
+                                         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                                         "}\n",
+                                         "name",
+                                         "\"name\": \"",
+                                         "-1",
+                                         " ",
+                                         "  ",
+                                         ",",
+                                         "\xE2\x82\xAC \xE2\x82"};
 
 // Allowed tokens by trying each: the plain definition.
 std::vector<int32_t> by_trying(const Matcher& m, const Vocabulary& vocabulary) {
@@ -37,7 +70,8 @@ std::vector<int32_t> by_mask(Matcher& m, const Vocabulary& vocabulary) {
   return ids;
 }
 
-void walk_and_compare(const Grammar& grammar, const std::shared_ptr<const Vocabulary>& vocabulary, const std::string& what) {
+void walk_and_compare(const Grammar& grammar, const std::shared_ptr<const Vocabulary>& vocabulary,
+                      const std::string& what) {
   const auto constraint = *Constraint::create(grammar, vocabulary);
   std::mt19937 random(7);
   for (int round = 0; round < 3; ++round) {
@@ -58,14 +92,20 @@ void walk_and_compare(const Grammar& grammar, const std::shared_ptr<const Vocabu
 
 TEST(Matcher, MasksAreWhatAcceptTakes) {
   const auto vocabulary = bytes_and(kWords, {"<think>", "<call>"});
-  for (const char* text : {"true", R"({"type":"string"})", R"({"type":"string","maxLength":5})", R"({"type":"string","minLength":3,"maxLength":40})",
-                           R"({"type":"object","properties":{"name":{"type":"string","maxLength":10},"n":{"type":"integer","minimum":3}},"required":["name"]})",
-                           R"({"type":"array","items":{"type":"string","pattern":"^[a-z]{1,9}$"}})", R"({"type":"string","pattern":"a[^a]"})",
-                           R"({"enum":["hello","hello world","abc"]})", R"({"type":"string","pattern":"^é+$","maxLength":4})"}) {
+  for (
+      const char* text :
+      {"true", R"({"type":"string"})", R"({"type":"string","maxLength":5})",
+       R"({"type":"string","minLength":3,"maxLength":40})",
+       R"({"type":"object","properties":{"name":{"type":"string","maxLength":10},"n":{"type":"integer","minimum":3}},"required":["name"]})",
+       R"({"type":"array","items":{"type":"string","pattern":"^[a-z]{1,9}$"}})",
+       R"({"type":"string","pattern":"a[^a]"})", R"({"enum":["hello","hello world","abc"]})",
+       R"({"type":"string","pattern":"^é+$","maxLength":4})"}) {
     walk_and_compare(schema(text, JsonSpace::indented), vocabulary, text);
   }
-  for (const char* text : {"root ::= [a-z]{0,7} [a-z0-9]{0,3}", "root ::= [a]{0,40} \"b\"?", "root ::= .*", "root ::= ([a-z] | \"aa\"){2,9} \"!\"", "root ::= [^\"]* \"\\\"\" root?",
-                           "root ::= <think> [^<]* <call> \"x\"?", "root ::= \"(\" root* \")\" | [a-z]+", "root ::= ([a-z]{1,3} \" \"){0,4}"}) {
+  for (const char* text : {"root ::= [a-z]{0,7} [a-z0-9]{0,3}", "root ::= [a]{0,40} \"b\"?", "root ::= .*",
+                           "root ::= ([a-z] | \"aa\"){2,9} \"!\"", "root ::= [^\"]* \"\\\"\" root?",
+                           "root ::= <think> [^<]* <call> \"x\"?", "root ::= \"(\" root* \")\" | [a-z]+",
+                           "root ::= ([a-z]{1,3} \" \"){0,4}"}) {
     walk_and_compare(gbnf(text), vocabulary, text);
   }
 }
@@ -92,14 +132,18 @@ TEST(Matcher, EndTokensOnlyAtTheEnd) {
 }
 
 TEST(Matcher, UnusedAndMarkerTokensStayOut) {
-  std::vector<TokenEntry> tokens = {{"a", TokenKind::text}, {"a", TokenKind::unused}, {"a", TokenKind::marker}, {"", TokenKind::text}, {"\xff", TokenKind::text}, {"a", TokenKind::text}, {"a", TokenKind::both}, {"<e>", TokenKind::end}};
+  std::vector<TokenEntry> tokens = {{"a", TokenKind::text}, {"a", TokenKind::unused},  {"a", TokenKind::marker},
+                                    {"", TokenKind::text},  {"\xff", TokenKind::text}, {"a", TokenKind::text},
+                                    {"a", TokenKind::both}, {"<e>", TokenKind::end}};
   const auto vocabulary = *Vocabulary::create(tokens);
   Matcher m = matcher(gbnf("root ::= .+"), vocabulary);
   const auto mask = m.mask();
   ASSERT_TRUE(mask.ok());
   EXPECT_EQ((*mask)[0], 0b1100001U);
   for (const int32_t id : {1, 2, 3, 4, -1, 8}) EXPECT_FALSE(m.accept(id).ok()) << id;
-  Matcher marked = matcher(gbnf("root ::= <a>"), *Vocabulary::create({{"a", TokenKind::text}, {"<a>", TokenKind::both}, {"<", TokenKind::text}}));
+  Matcher marked =
+      matcher(gbnf("root ::= <a>"),
+              *Vocabulary::create({{"a", TokenKind::text}, {"<a>", TokenKind::both}, {"<", TokenKind::text}}));
   EXPECT_EQ((*marked.mask())[0], 0b010U);
 }
 
@@ -135,7 +179,8 @@ TEST(Matcher, RollsBack) {
 }
 
 TEST(Matcher, ForcedText) {
-  const char* text = R"({"type":"object","properties":{"name":{"type":"string"},"kind":{"const":"cat"}},"required":["name","kind"]})";
+  const char* text =
+      R"({"type":"object","properties":{"name":{"type":"string"},"kind":{"const":"cat"}},"required":["name","kind"]})";
   const auto vocabulary = bytes_and({"{\"", "name", "na", "\":\"", "\":\"x", "\",\"", "kind", "cat", "\"}"});
   Matcher m = matcher(schema(text), vocabulary);
   EXPECT_EQ(*m.forced_text(), "{\"name\":\"");
@@ -171,7 +216,8 @@ TEST(Matcher, NoTokenForWhatMustCome) {
 TEST(Matcher, FullCachesAreLeftBehind) {
   // Each character of a bounded string is a new state, so that a long text fills caches; masks must not change.
   const auto vocabulary = bytes_and({"ab", "abab"});
-  const auto constraint = *Constraint::create(schema(R"({"type":"array","items":{"type":"string","maxLength":1000000000}})"), vocabulary);
+  const auto constraint =
+      *Constraint::create(schema(R"({"type":"array","items":{"type":"string","maxLength":1000000000}})"), vocabulary);
   Matcher m = *Matcher::create(constraint), behind = *Matcher::create(constraint);
   ASSERT_TRUE(m.accept_text("[\"").ok());
   ASSERT_TRUE(behind.accept_text("[\"a").ok());

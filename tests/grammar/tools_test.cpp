@@ -12,11 +12,13 @@ using testing::matcher;
 using testing::problem;
 
 const std::vector<Function> kFunctions = {
-    {"get_weather", R"({"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false})"},
+    {"get_weather",
+     R"({"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false})"},
     {"get_time", R"({"properties":{"zone":{"enum":["UTC","CET"]}}})"},
     {"anything", ""},
 };
-const CallForm kHermes = {{{"<tool_call>"}, {"\n{\"name\": \""}}, {{"\", \"arguments\": "}}, {{"}\n</tool_call>"}}, {{"\n"}}};
+const CallForm kHermes = {
+    {{"<tool_call>"}, {"\n{\"name\": \""}}, {{"\", \"arguments\": "}}, {{"}\n</tool_call>"}}, {{"\n"}}};
 const std::string kCall = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Bonn\"}}\n</tool_call>";
 const std::string kTime = "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"zone\":\"UTC\"}}\n</tool_call>";
 
@@ -45,7 +47,8 @@ TEST(Tools, Automatic) {
   ToolOptions options;
   options.mode = CallMode::automatic;
   const Grammar g = compiled(Grammar::from_tools(kFunctions, kHermes, options));
-  for (const std::string text : {"", "Just text.", "a < b <tool <tool_cal", "<<tool_cal>"}) EXPECT_TRUE(fits(g, text)) << text;
+  for (const std::string text : {"", "Just text.", "a < b <tool <tool_cal", "<<tool_cal>"})
+    EXPECT_TRUE(fits(g, text)) << text;
   EXPECT_TRUE(fits(g, kCall));
   EXPECT_TRUE(fits(g, "Let me see.\n<<tool_" + kCall));
   EXPECT_FALSE(fits(g, "<tool_call>"));
@@ -54,7 +57,8 @@ TEST(Tools, Automatic) {
   options.text_between = true;
   options.max_calls = 2;
   const Grammar between = compiled(Grammar::from_tools(kFunctions, kHermes, options));
-  for (const std::string& text : {std::string("no call"), kCall + " and text", "a" + kCall + "b" + kTime + "c"}) EXPECT_TRUE(fits(between, text)) << text;
+  for (const std::string& text : {std::string("no call"), kCall + " and text", "a" + kCall + "b" + kTime + "c"})
+    EXPECT_TRUE(fits(between, text)) << text;
   EXPECT_FALSE(fits(between, kCall + kCall + kCall));
   EXPECT_FALSE(fits(between, "a<tool_call>b"));
 }
@@ -85,14 +89,20 @@ TEST(Tools, Markers) {
 
 TEST(Tools, Errors) {
   EXPECT_NE(problem(Grammar::from_tools({}, kHermes, {})).find("no function"), std::string::npos);
-  const auto with = [](Function function) { return problem(Grammar::from_tools(std::vector<Function>{std::move(function)}, kHermes, {})); };
+  const auto with = [](Function function) {
+    return problem(Grammar::from_tools(std::vector<Function>{std::move(function)}, kHermes, {}));
+  };
   EXPECT_NE(with({"a b", ""}).find("name"), std::string::npos);
   EXPECT_NE(with({"", ""}).find("name"), std::string::npos);
   EXPECT_NE(with({"f", "{"}).find("function 'f': the schema is not JSON"), std::string::npos);
-  EXPECT_NE(with({"f", R"({"properties":{"a":{"not":{}}}})"}).find("function 'f': schema at '#/properties/a/not'"), std::string::npos);
+  EXPECT_NE(with({"f", R"({"properties":{"a":{"not":{}}}})"}).find("function 'f': schema at '#/properties/a/not'"),
+            std::string::npos);
   EXPECT_NE(with({"f", R"({"type":"string"})"}).find("function 'f'"), std::string::npos);
-  EXPECT_NE(with({"f", R"({"required":["a"],"properties":{"a":{"anyOf":[false]}}})"}).find("function f"), std::string::npos);
-  EXPECT_NE(problem(Grammar::from_tools(std::vector<Function>{{"f", ""}, {"f", ""}}, kHermes, {})).find("two functions"), std::string::npos);
+  EXPECT_NE(with({"f", R"({"required":["a"],"properties":{"a":{"anyOf":[false]}}})"}).find("function f"),
+            std::string::npos);
+  EXPECT_NE(
+      problem(Grammar::from_tools(std::vector<Function>{{"f", ""}, {"f", ""}}, kHermes, {})).find("two functions"),
+      std::string::npos);
   ToolOptions automatic;
   automatic.mode = CallMode::automatic;
   EXPECT_NE(problem(Grammar::from_tools(kFunctions, CallForm{}, automatic)).find("beginning"), std::string::npos);
@@ -100,8 +110,10 @@ TEST(Tools, Errors) {
 
 TEST(Tools, GrammarsAfterATrigger) {
   const std::vector<Piece> triggers = {{"aab"}, {"ab!"}, {"<json>"}};
-  const Grammar g = compiled(Grammar::after_trigger(triggers, gbnf("root ::= [0-9]+ inner?\ninner ::= \"(\" inner? \")\"")));
-  for (const char* text : {"", "aa", "aaa", "ab", "aaab1", "xab!42", "aab7", "<json>12(())", "<jsob"}) EXPECT_TRUE(fits(g, text)) << text;
+  const Grammar g =
+      compiled(Grammar::after_trigger(triggers, gbnf("root ::= [0-9]+ inner?\ninner ::= \"(\" inner? \")\"")));
+  for (const char* text : {"", "aa", "aaa", "ab", "aaab1", "xab!42", "aab7", "<json>12(())", "<jsob"})
+    EXPECT_TRUE(fits(g, text)) << text;
   for (const char* text : {"aab", "aaabx", "<json>", "<json>12(()", "ab!7 "}) EXPECT_FALSE(fits(g, text)) << text;
   EXPECT_FALSE(Grammar::after_trigger({}, g).ok());
   EXPECT_FALSE(Grammar::after_trigger(std::vector<Piece>{{""}}, g).ok());
