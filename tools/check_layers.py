@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-ORDER = ["base", "lattice", "format", "file", "model", "kernels", "plan", "exec", "token", "engine", "serve", "measure"]
+ORDER = ["base", "lattice", "format", "file", "model", "kernels", "plan", "exec", "token", "grammar", "engine", "serve", "measure"]
 # Folders that may use less than everything above them.
-ONLY = {"token": {"base", "file"}, "lattice": set(), "format": {"base"}, "kernels": {"base", "lattice", "format"}}
+ONLY = {"token": {"base", "file"}, "grammar": {"base", "token"}, "lattice": set(), "format": {"base"}, "kernels": {"base", "lattice", "format"}}
 # What programs may include of a folder that keeps its other headers to itself.
 PUBLIC_HEADERS = {"engine": {"engine/engine.h", "engine/images.h", "engine/tuning.h", "engine/prompt.h"},
                   "serve": {"serve/serve.h", "serve/scheduler.h", "serve/model_pool.h"}}
@@ -72,6 +72,8 @@ def self_test():
         ("src/base/a.cpp", '#include "file/gguf.h"\n', 1),
         ("src/file/a.cpp", '#include "base/result.h"\n#include "format/format.h"\n', 0),
         ("src/token/a.cpp", '#include "model/spec.h"\n', 1),
+        ("src/grammar/a.cpp", '#include "token/tokenizer.h"\n', 0),
+        ("src/grammar/a.cpp", '#include "engine/engine.h"\n', 1),
         ("src/kernels/cpu/a.cpp", '#include "lattice/lattice.h"\n', 0),
         ("src/kernels/cpu/a.cpp", '#include "model/spec.h"\n', 1),
         ("src/plan/a.cpp", '// #include "engine/engine.h"\n', 0),

@@ -153,6 +153,26 @@ int32_t Sampler::greedy() const {
 
 int32_t Sampler::sample(std::span<const float> logits) {
   load(logits);
+  return choose();
+}
+
+int32_t Sampler::sample(std::span<const float> logits, std::span<const uint64_t> allowed) {
+  load(logits);
+  size_t first = logits_.size();
+  bool possible = false;
+  for (size_t i = 0; i < logits_.size(); ++i) {
+    if (i / 64 < allowed.size() && (allowed[i / 64] >> (i % 64) & 1) != 0) {
+      first = std::min(first, i);
+      possible = possible || logits_[i] != kImpossible;
+    } else {
+      logits_[i] = kImpossible;
+    }
+  }
+  const int32_t id = choose();
+  return possible || first == logits_.size() ? id : static_cast<int32_t>(first);
+}
+
+int32_t Sampler::choose() {
   if (options_.temperature <= 0) return greedy();
   select_top_k();
   if (candidates_.empty()) {

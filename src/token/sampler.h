@@ -48,6 +48,9 @@ class Sampler {
   // logits: [n_vocab]. NaN counts as -infinity, +infinity as the largest float. Where nothing is possible (all are
   // -infinity) the answer is 0. Each call that is not greedy takes one draw.
   int32_t sample(std::span<const float> logits);
+  // The same among allowed tokens only, whatever bias says: bit i of word i / 64 allows token i; tokens past the last
+  // word are not allowed. Where nothing is possible the answer is the first allowed token.
+  int32_t sample(std::span<const float> logits, std::span<const uint64_t> allowed);
   // Makes a token recent: the prompt's tokens and then each one chosen. Ids outside the vocabulary are passed over.
   void accept(int32_t id);
   void reset();  // forgets recent tokens and starts the draws anew
@@ -62,6 +65,7 @@ class Sampler {
   };
   Sampler(const SamplerOptions& options, int32_t n_vocab);
   void load(std::span<const float> logits);
+  int32_t choose();  // among the loaded logits
   void penalize();
   int32_t greedy() const;
   void select_top_k();

@@ -381,5 +381,30 @@ TEST(LogProbs, MatchTheDefinition) {
   EXPECT_EQ(log_prob(std::vector<float>{0}, 0), 0.0F);
 }
 
+TEST(Sampler, OnlyAllowedTokens) {
+  const auto logits = random_logits(200, 5, 0.5);
+  std::vector<uint64_t> allowed(4, 0);
+  const std::vector<int32_t> ids = {3, 64, 131, 199};
+  for (const int32_t id : ids) allowed[static_cast<size_t>(id) / 64] |= 1ULL << (id % 64);
+  for (const float temperature : {0.0F, 1.0F}) {
+    SamplerOptions options = plain();
+    options.temperature = temperature;
+    options.top_k = 3;
+    options.logit_bias = {{7, kInf}, {64, -kInf}};
+    Sampler sampler = make(options, 200);
+    std::set<int32_t> seen;
+    for (int i = 0; i < 300; ++i) seen.insert(sampler.sample(logits, allowed));
+    for (const int32_t id : seen) EXPECT_TRUE(std::count(ids.begin(), ids.end(), id) == 1 && id != 64) << id;
+    EXPECT_EQ(seen.size(), temperature == 0 ? 1U : 3U);
+    // A mask of fewer words ends there; with nothing possible the first allowed token is the answer.
+    EXPECT_EQ(sampler.sample(logits, std::span(allowed).first(1)), 3);
+    EXPECT_EQ(sampler.sample(logits, std::vector<uint64_t>{0, 1}), 64);
+    // Everything allowed is no constraint.
+    Sampler a = make(options, 200), b = make(options, 200);
+    const std::vector<uint64_t> all(4, ~0ULL);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(a.sample(logits), b.sample(logits, all));
+  }
+}
+
 }  // namespace
 }  // namespace quern::token

@@ -80,32 +80,37 @@ struct Unpacked256 {
   QUERN_FN float* d(int64_t b, int panel) const { return reinterpret_cast<float*>(row(b, kRows - 2, panel)); }
   QUERN_FN float* dmin(int64_t b, int panel) const { return reinterpret_cast<float*>(row(b, kRows - 1, panel)); }
 
-  QUERN_FN void fill(const F& f, int panel, int64_t n_blocks) const {
+  __attribute__((noinline)) void fill(F f, int panel, int64_t n_blocks) const {
+    const Unpacked256 to = *this;  // a copy: what is stored could else be the pointers themselves
     for (int64_t b = 0; b < n_blocks; ++b) {
 #pragma GCC unroll kDeep
       for (int s = 0; s < 8; ++s) {
         lat<typename F::Code, 64> v[8];
         f.codes(b, s, v);
         i8x64 w[8];
+#pragma GCC unroll kDeep
         for (int g = 0; g < 8; ++g) {
           w[g] = TileDot<F>::weight(v[g]);
-          w[g].store_aligned(code(b, s * 8 + g, panel));
+          w[g].store_aligned(to.code(b, s * 8 + g, panel));
         }
         constexpr int kParts = 32 / F::kSub, kVectors = 8 / kParts;
+#pragma GCC unroll kDeep
         for (int h = 0; h < kParts; ++h) {
-          TileDot<F>::template start<kVectors>(w + h * kVectors).store_aligned(start(b, s * kParts + h, panel));
+          TileDot<F>::template start<kVectors>(w + h * kVectors).store_aligned(to.start(b, s * kParts + h, panel));
         }
       }
       i32x16 sub[kSubs<F>];
       f.sub_scales(b, sub);
-      for (int j = 0; j < kSubs<F>; ++j) sub[j].store_aligned(scale(b, j, panel));
+#pragma GCC unroll kDeep
+      for (int j = 0; j < kSubs<F>; ++j) sub[j].store_aligned(to.scale(b, j, panel));
       if constexpr (F::kMin) {
         f.sub_minima(b, sub);
+#pragma GCC unroll kDeep
         for (int i = 0; i < kPairs; ++i)
-          (sub[2 * i] | (sub[2 * i + 1] << 16)).store_aligned(row(b, 2 * kSubs<F> + i, panel));
-        f.minimum(b).store_aligned(dmin(b, panel));
+          (sub[2 * i] | (sub[2 * i + 1] << 16)).store_aligned(to.row(b, 2 * kSubs<F> + i, panel));
+        f.minimum(b).store_aligned(to.dmin(b, panel));
       }
-      f.scale(b).store_aligned(d(b, panel));
+      f.scale(b).store_aligned(to.d(b, panel));
     }
   }
 };

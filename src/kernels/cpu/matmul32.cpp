@@ -28,19 +28,21 @@ struct Unpacked32 {
     scales = reinterpret_cast<float*>(starts + n_blocks * kTilePanels * 16);
     minima = scales + n_blocks * kTilePanels * 16;
   }
-  QUERN_FN void fill(const F& f, int panel, int64_t n_blocks) const {
+  __attribute__((noinline)) void fill(F f, int panel, int64_t n_blocks) const {
+    const Unpacked32 to = *this;  // a copy: what is stored could else be the pointers themselves
     for (int64_t b = 0; b < n_blocks; ++b) {
       lat<typename F::Code, 64> v[8];
       f.codes(b, v);
       i8x64 w[8];
+#pragma GCC unroll kDeep
       for (int g = 0; g < 8; ++g) {
         w[g] = TileDot<F>::weight(v[g]);
-        w[g].store_aligned(codes + ((b * 8 + g) * kTilePanels + panel) * 64);
+        w[g].store_aligned(to.codes + ((b * 8 + g) * kTilePanels + panel) * 64);
       }
       const int64_t row = (b * kTilePanels + panel) * 16;
-      TileDot<F>::template start<8>(w).store_aligned(starts + row);
-      f.scale(b).store_aligned(scales + row);
-      if constexpr (F::kMin) f.minimum(b).store_aligned(minima + row);
+      TileDot<F>::template start<8>(w).store_aligned(to.starts + row);
+      f.scale(b).store_aligned(to.scales + row);
+      if constexpr (F::kMin) f.minimum(b).store_aligned(to.minima + row);
     }
   }
 };

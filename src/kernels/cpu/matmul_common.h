@@ -224,6 +224,7 @@ struct TileDot {
   static QUERN_FN i32x16 start(const i8x64* w) {
     i32x16 sum = i32x16::zero();
     const u8x64 ones = u8x64::broadcast(1);
+#pragma GCC unroll kDeep
     for (int i = 0; i < kN; ++i) sum = idot4_small(sum, ones, w[i]);
     return kOffset ? i32x16::zero() - (sum << 7) : i32x16::zero();
   }

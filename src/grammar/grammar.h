@@ -1,0 +1,96 @@
+// grammar: what a model may say. JSON Schemas, GBNF grammars and forms of tool calls become one automaton over bytes,
+// and that becomes masks over a vocabulary.
+//
+// Owns: Grammar (compiled, of no vocabulary), Vocabulary (tokens as bytes, vocabulary.h), Constraint and Matcher
+//       (matcher.h: masks, accepting, rolling back, forced text).
+// Never: logits, models, what a request looks like.
+// In -> out: schema or grammar text -> Grammar; Grammar and Vocabulary -> which tokens may come next.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace quern::grammar {
+
+struct Network;
+
+// White space between the tokens of JSON (docs/GRAMMARS.md).
+enum class JsonSpace : uint8_t {
+  compact,   // none
+  single,    // at most one space after ':' and ','
+  indented,  // that; also a line break with at most kMaxIndent spaces after '{', '[', ',' and before '}', ']'
+};
+inline constexpr uint32_t kMaxIndent = 40;
+
+struct SchemaOptions {
+  JsonSpace space = JsonSpace::indented;
+};
+
+// Text and tokens in the order in which a model writes them.
+struct Piece {
+  std::string text;
+  bool marker = false;  // text is the name of a token (control or user-defined), and only that token will do
+};
+
+// How a model family writes a call: before_name NAME before_arguments JSON after.
+struct CallForm {
+  std::vector<Piece> before_name, before_arguments, after;
+  std::vector<Piece> between;  // between two calls
+};
+
+struct Function {
+  std::string name;        // as it is written, so without quotes, control characters and markup
+  std::string parameters;  // JSON Schema of the arguments; "": any object
+};
+
+enum class CallMode : uint8_t {
+  required,   // calls, nothing else
+  automatic,  // text until before_name's first piece appears, then what that begins; or text alone
+};
+
+struct ToolOptions {
+  CallMode mode = CallMode::required;
+  size_t max_calls = 1;       // 0: any number
+  bool text_between = false;  // automatic: after a call text may go on, and lead to more calls
+  SchemaOptions schema;
+};
+
+// Immutable; may be shared by any number of requests and threads.
+class Grammar {
+ public:
+  static constexpr size_t kMaxText = size_t{4} << 20, kMaxDepth = 256;  // of what is compiled
+
+  // JSON Schema 2020-12, as docs/GRAMMARS.md says. Errors name the keyword and its JSON pointer: unsupported where it
+  // cannot be enforced, invalid_argument where the schema is malformed or nothing can match it, limit_exceeded.
+  static Result<Grammar> from_schema(std::string_view schema, const SchemaOptions& options = {});
+  // llama.cpp's notation; the rule `root` is the whole text. Errors name line and column.
+  static Result<Grammar> from_gbnf(std::string_view text);
+  // An ECMA-262 regular expression that the whole text, or with `search` a part of it, must match.
+  static Result<Grammar> from_pattern(std::string_view pattern, bool search = false);
+  // Any of functions. Errors name the function.
+  static Result<Grammar> from_tools(std::span<const Function> functions, const CallForm& form,
+                                    const ToolOptions& options);
+  // Text that has none of the triggers; then, once one of them has appeared, what the grammar wants, and the end. Or
+  // text alone.
+  static Result<Grammar> after_trigger(std::span<const Piece> triggers, const Grammar& grammar);
+
+  const std::shared_ptr<const Network>& network() const { return network_; }
+
+ private:
+  explicit Grammar(std::shared_ptr<const Network> network) : network_(std::move(network)) {}
+  std::shared_ptr<const Network> network_;
+};
+
+struct TextMatch {
+  size_t n_bytes = 0;     // how many bytes can begin a text of the grammar
+  bool complete = false;  // all of them, and they are a whole one
+};
+// Text against a grammar, without a vocabulary.
+Result<TextMatch> match_text(const Grammar& grammar, std::string_view text);
+
+}  // namespace quern::grammar

@@ -1,0 +1,226 @@
+// Tool calls: one of several functions in a family's form, at once or after free text. Free text is every text without
+// a trigger: the automaton of Aho and Corasick over the triggers' bytes, so that a token may end inside one.
+#include <array>
+#include <map>
+#include <new>
+#include <set>
+
+#include "grammar/grammar.h"
+#include "grammar/schema_compile.h"
+
+namespace quern::grammar {
+namespace {
+
+constexpr size_t kMaxTriggerBytes = 4096;
+
+Error wrong(const std::string& what) {
+  return Error{Status::invalid_argument, what};
+}
+
+std::string spelled(const Piece& piece) {
+  if (!piece.marker) return piece.text;
+  return static_cast<char>(kMarkerOpen) + piece.text + static_cast<char>(kMarkerClose);
+}
+
+Result<void> check_pieces(std::span<const Piece> pieces) {
+  for (const Piece& piece : pieces) {
+    for (const char c : piece.text) {
+      if (static_cast<uint8_t>(c) >= kMarkerClose) return wrong("a piece of a call's form is not UTF-8");
+    }
+    if (piece.marker && piece.text.empty()) return wrong("a token of a call's form has no name");
+  }
+  return {};
+}
+
+// From `from`: text without a trigger ends in `ends`, text up to and with one in `found`.
+void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
+                   const std::vector<std::string>& triggers) {
+  struct Node {
+    std::array<int32_t, 256> next;
+    size_t fail = 0;
+    bool found = false;
+  };
+  Node blank;
+  blank.next.fill(-1);
+  std::vector<Node> nodes{blank};
+  for (const std::string& trigger : triggers) {
+    size_t at = 0;
+    for (const char c : trigger) {
+      int32_t& next = nodes[at].next[static_cast<uint8_t>(c)];
+      if (next < 0) {
+        next = static_cast<int32_t>(nodes.size());
+        at = nodes.size();
+        nodes.push_back(blank);
+      } else {
+        at = static_cast<size_t>(next);
+      }
+    }
+    nodes[at].found = true;
+  }
+  std::vector<size_t> order{0};
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (size_t c = 0; c < 256; ++c) {
+      const size_t at = order[i];
+      const int32_t child = nodes[at].next[c];
+      const int32_t other = at == 0 ? 0 : nodes[nodes[at].fail].next[c];
+      if (child < 0) {
+        nodes[at].next[c] = other;
+        continue;
+      }
+      Node& node = nodes[static_cast<size_t>(child)];
+      node.fail = static_cast<size_t>(other);
+      node.found = node.found || nodes[node.fail].found;
+      order.push_back(static_cast<size_t>(child));
+    }
+  }
+  std::vector<int32_t> states(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) states[i] = nodes[i].found ? found : b.add_state();
+  b.empty(from, states[0]);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].found) continue;
+    b.empty(states[i], ends);
+    std::map<int32_t, ByteSet> sets;
+    for (size_t c = 0; c < 256; ++c) sets[states[static_cast<size_t>(nodes[i].next[c])]].set(c);
+    for (const auto& [target, set] : sets) b.bytes(states[i], target, set);
+  }
+}
+
+class ToolCompiler {
+ public:
+  ToolCompiler(const CallForm& form, const ToolOptions& options) : form_(form), options_(options) {}
+
+  Result<std::shared_ptr<const Network>> run(std::span<const Function> functions) {
+    QUERN_TRY_VOID(check(functions));
+    const int32_t root = b_.add_rule("tool calls"), call = b_.add_rule("call"),
+                  rest = b_.add_rule("call after its trigger");
+    const int32_t named = b_.add_state();
+    const bool automatic = options_.mode == CallMode::automatic;
+    pieces(b_.start(rest), named, std::span(form_.before_name).subspan(automatic ? 1 : 0));
+    for (const Function& function : functions) QUERN_TRY_VOID(add_function(named, b_.end(rest), function));
+    const int32_t begun = b_.add_state();
+    pieces(b_.start(call), begun, std::span(form_.before_name).first(automatic ? 1 : 0));
+    b_.call(begun, b_.end(call), rest);
+    const int32_t next_call = b_.add_rule("next call"), separated = b_.add_state();
+    pieces(b_.start(next_call), separated, form_.between);
+    b_.call(separated, b_.end(next_call), call);
+    const uint32_t max = options_.max_calls == 0 || options_.max_calls >= kUnbounded
+                             ? kUnbounded
+                             : static_cast<uint32_t>(options_.max_calls);
+    const uint32_t more = max == kUnbounded ? kUnbounded : max - 1;
+    const int32_t from = b_.start(root), to = b_.end(root);
+    if (!automatic) {
+      const int32_t first = b_.add_state();
+      b_.call(from, first, call);
+      b_.repeat(first, to, next_call, 0, more);
+    } else if (!options_.text_between) {
+      const int32_t found = b_.add_state(), first = b_.add_state();
+      add_free_text(b_, from, to, found, {spelled(form_.before_name[0])});
+      b_.call(found, first, rest);
+      b_.repeat(first, to, next_call, 0, more);
+    } else {
+      const int32_t round = b_.add_rule("text and a call"), found = b_.add_state(), nowhere = b_.add_state();
+      add_free_text(b_, b_.start(round), nowhere, found, {spelled(form_.before_name[0])});
+      b_.call(found, b_.end(round), rest);
+      const int32_t last = b_.add_state();
+      b_.repeat(from, last, round, 0, max);
+      add_free_text(b_, last, to, nowhere, {spelled(form_.before_name[0])});
+    }
+    return b_.finish(root, needed_);
+  }
+
+ private:
+  Result<void> check(std::span<const Function> functions) const {
+    if (functions.empty()) return wrong("there is no function to call");
+    if (options_.mode == CallMode::automatic) {
+      const bool has_trigger = !form_.before_name.empty() && !form_.before_name[0].text.empty();
+      if (!has_trigger) return wrong("a call's form has nothing at its beginning that could show that a call comes");
+      if (form_.before_name[0].text.size() > kMaxTriggerBytes)
+        return wrong("the beginning of a call's form is too long");
+    }
+    for (const auto* part : {&form_.before_name, &form_.before_arguments, &form_.after, &form_.between}) {
+      QUERN_TRY_VOID(check_pieces(*part));
+    }
+    std::set<std::string> names;
+    for (const Function& function : functions) {
+      const std::string& name = function.name;
+      for (size_t at = 0; at < name.size();) {
+        const int32_t code = next_code_point(name, &at);
+        if (code <= ' ' || code == '"' || code == '\\' || code == 127)
+          return wrong("a function's name may not have spaces, quotes or control characters");
+      }
+      if (name.empty() || name.size() > 256) return wrong("a function's name must have 1 to 256 bytes");
+      if (!names.insert(name).second) return wrong("two functions have the name '" + name + "'");
+    }
+    return {};
+  }
+
+  void pieces(int32_t from, int32_t to, std::span<const Piece> list) {
+    std::string text;
+    for (const Piece& piece : list) text += spelled(piece);
+    b_.literal(from, to, text);
+  }
+
+  Result<void> add_function(int32_t from, int32_t to, const Function& function) {
+    const auto named = [&](const Error& error) {
+      return Error{error.status, "function '" + function.name + "': " + error.message};
+    };
+    auto document = SchemaDocument::parse(function.parameters.empty() ? R"({"type":"object"})" : function.parameters);
+    if (!document.ok()) return named(document.error());
+    auto arguments = SchemaCompiler(b_, *document, options_.schema).compile(true);
+    if (!arguments.ok()) return named(arguments.error());
+    b_.set_name(*arguments, "arguments of function " + function.name);
+    needed_.push_back(*arguments);
+    const int32_t begin = b_.add_state(), end = b_.add_state(), before = b_.add_state();
+    b_.literal(from, begin, function.name);
+    pieces(begin, before, form_.before_arguments);
+    b_.call(before, end, *arguments);
+    pieces(end, to, form_.after);
+    return {};
+  }
+
+  const CallForm& form_;
+  const ToolOptions& options_;
+  NetworkBuilder b_;
+  std::vector<int32_t> needed_;
+};
+
+Error no_memory() {
+  return Error{Status::out_of_memory, "no memory to compile a grammar"};
+}
+
+}  // namespace
+
+Result<Grammar> Grammar::from_tools(std::span<const Function> functions, const CallForm& form,
+                                    const ToolOptions& options) {
+  try {
+    QUERN_TRY(auto network, ToolCompiler(form, options).run(functions));
+    return Grammar(std::move(network));
+  } catch (const std::bad_alloc&) {
+    return no_memory();
+  }
+}
+
+Result<Grammar> Grammar::after_trigger(std::span<const Piece> triggers, const Grammar& grammar) {
+  try {
+    QUERN_TRY_VOID(check_pieces(triggers));
+    std::vector<std::string> texts;
+    size_t bytes = 0;
+    for (const Piece& trigger : triggers) {
+      if (trigger.text.empty()) return wrong("a trigger is empty");
+      bytes += trigger.text.size();
+      texts.push_back(spelled(trigger));
+    }
+    if (texts.empty()) return wrong("a lazy grammar needs a trigger");
+    if (bytes > kMaxTriggerBytes) return Error{Status::limit_exceeded, "triggers of more than 4096 bytes"};
+    NetworkBuilder builder;
+    const int32_t root = builder.add_rule("text, then a grammar"), found = builder.add_state();
+    add_free_text(builder, builder.start(root), builder.end(root), found, texts);
+    builder.call(found, builder.end(root), builder.embed(*grammar.network()));
+    QUERN_TRY(auto network, builder.finish(root));
+    return Grammar(std::move(network));
+  } catch (const std::bad_alloc&) {
+    return no_memory();
+  }
+}
+
+}  // namespace quern::grammar
