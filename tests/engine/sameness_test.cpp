@@ -94,6 +94,45 @@ TEST_P(EveryModel, LogitsDoNotDependOnTheSessionsPast) {
   EXPECT_TRUE(same(expected, reused->logits()));
 }
 
+// Sessions that share pages go their own ways: neither sees what the other writes, whoever goes first.
+TEST_P(EveryModel, LogitsDoNotDependOnSharedPages) {
+  const auto engine = Engine::load(GetParam(), base_options());
+  ASSERT_TRUE(engine.ok()) << engine.error().message;
+  const auto fresh = [&] { return std::move((*engine)->new_session()).value(); };
+  const auto logits_of = [&](Session& session, const std::vector<int32_t>& tokens) {
+    EXPECT_TRUE(session.sync(tokens).ok());
+    return std::vector<float>(session.logits().begin(), session.logits().end());
+  };
+  const auto tokens = some_tokens(kTokens, 31);
+  const auto with_end = [&](size_t n, uint32_t seed) {
+    auto other = tokens;
+    other.resize(n);
+    for (const int32_t id : some_tokens(30, seed)) other.push_back(id);
+    return other;
+  };
+  const auto first = fresh(), second = fresh(), third = fresh();
+  const auto expected = logits_of(*first, tokens);
+  const uint64_t pages = (*engine)->kv_use().pages;
+  for (const int n : {100, 64}) {  // within a page, and at a page's border
+    ASSERT_TRUE(second->share(*first, n).ok());
+    EXPECT_EQ((*engine)->kv_use().pages, pages);
+    EXPECT_EQ(second->n_past(), n);
+    ASSERT_TRUE(third->share(*second, n - 1).ok());
+    const auto a = with_end(static_cast<size_t>(n), 5), b = with_end(static_cast<size_t>(n) - 1, 6);
+    EXPECT_TRUE(same(logits_of(*fresh(), a), logits_of(*second, a)));
+    EXPECT_EQ(second->n_reused(), n);
+    EXPECT_TRUE(same(logits_of(*fresh(), b), logits_of(*third, b)));
+    EXPECT_TRUE(same(logits_of(*second, a), logits_of(*fresh(), a)));
+    first->truncate(n - 5);
+    EXPECT_TRUE(same(expected, logits_of(*first, tokens)));
+    second->truncate(0);
+    third->truncate(0);
+    EXPECT_TRUE(third->share(*first, 0).ok());
+    EXPECT_TRUE(second->share(*first, 0).ok());
+    EXPECT_EQ((*engine)->kv_use().pages, pages);
+  }
+}
+
 // Two long prompts in turn, each three times: pages behind windows come and go, and leave nothing behind.
 TEST_P(EveryModel, TwoLongPromptsInTurnGiveTheSameLogitsEachTime) {
   const auto engine = Engine::load(GetParam(), base_options());

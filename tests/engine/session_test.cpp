@@ -57,6 +57,31 @@ TEST(Session, GoingBackBehindAWindowIsRight) {
   EXPECT_TRUE(std::equal(fresh->logits().begin(), fresh->logits().end(), session->logits().begin()));
 }
 
+TEST(Session, SharesWhatAWindowKeepsAndNothingElse) {
+  const auto engine = load("gemma3", 2048), other = load("gemma3", 64);
+  const auto tokens = some_tokens(1500, 3);
+  const auto a = std::move(engine->new_session()).value(), b = std::move(engine->new_session()).value(),
+             strange = std::move(other->new_session()).value();
+  ASSERT_TRUE(a->sync(tokens).ok());
+  ASSERT_TRUE(a->sync(some_tokens(1501, 3)).ok());
+  EXPECT_EQ(a->kept_by(70), 0);
+  EXPECT_EQ(a->kept_by(1400), 1400);
+  EXPECT_EQ(b->share(*a, 70).error().status, Status::invalid_argument);
+  EXPECT_EQ(b->share(*a, 1502).error().status, Status::invalid_argument);
+  EXPECT_EQ(b->share(*a, -1).error().status, Status::invalid_argument);
+  EXPECT_EQ(b->share(*b, 0).error().status, Status::invalid_argument);
+  EXPECT_EQ(strange->share(*a, 1400).error().status, Status::invalid_argument);
+  EXPECT_EQ(b->n_past(), 0);
+  ASSERT_TRUE(b->share(*a, 1400).ok());
+  ASSERT_TRUE(b->sync(tokens).ok());
+  EXPECT_EQ(b->n_reused(), 1400);
+  a->truncate(0);
+  const auto fresh = std::move(engine->new_session()).value();
+  ASSERT_TRUE(fresh->sync(tokens).ok());
+  EXPECT_TRUE(std::equal(fresh->logits().begin(), fresh->logits().end(), b->logits().begin()));
+  EXPECT_LE(engine->kv_use().bytes, 3 * engine->kv_bytes(1501));
+}
+
 TEST(Session, ARefusedStepChangesNoTimeline) {
   const auto engine = load("llama", 8), other = load("llama", 8);
   const auto a = std::move(engine->new_session()).value(), b = std::move(engine->new_session()).value(),

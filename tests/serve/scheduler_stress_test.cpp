@@ -44,7 +44,7 @@ TEST_P(SchedulerStress, TheSameTokensAloneAndInCompany) {
     const auto reference = load_tiny(GetParam(), 256);
     specs = make_specs(*reference, 24);
   }
-  const auto engine = load_tiny(GetParam(), 256, 2);
+  const auto engine = load_tiny(GetParam(), 256);
   SchedulerOptions options;
   options.parallel = 5;
   options.max_queue = 3;

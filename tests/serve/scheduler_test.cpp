@@ -41,7 +41,7 @@ TEST(Scheduler, AFullQueueIsRefusedWithATime) {
 
 TEST(Scheduler, TheWatchdogSeesAnEngineThreadThatHangs) {
   Gate gate;
-  const auto engine = load_tiny("llama");
+  const auto engine = load_tiny("llama", 64, 2);
   const auto scheduler = start(engine);
   EXPECT_TRUE(scheduler->stats().stalled_seconds < 60);
   Request held = request(some_tokens(5, 1), 4);
