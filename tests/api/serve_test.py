@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """quern serve by plain HTTP: routes, streams, refusals, limits, hang-ups, the end. On models that say one fixed reply each
 (tools/synth/scripted.py) and on a tiny one whose text means nothing."""
+import http.client
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -372,6 +375,25 @@ class Ends(unittest.TestCase):
         raw = socket.create_connection(("127.0.0.1", server.port), timeout=10)
         self.assertEqual(server.stop(), 0)
         raw.close()
+
+
+class Tls(unittest.TestCase):
+    def test_answers_by_tls_and_not_without(self):
+        with tempfile.TemporaryDirectory() as folder:
+            key, chain = f"{folder}/key.pem", f"{folder}/chain.pem"
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", chain, "-days", "2", "-subj", "/CN=localhost",
+                            "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
+            server = Server("-m", tiny(), "--tls-cert", chain, "--tls-key", key)
+            try:
+                trust = ssl.create_default_context(cafile=chain)
+                connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=20, context=trust)
+                connection.request("POST", "/v1/completions", json.dumps({"prompt": "abc", "max_tokens": 3, "stream": True}))
+                self.assertIn("data: [DONE]", connection.getresponse().read().decode())
+                connection.close()
+                with self.assertRaises((http.client.HTTPException, OSError)):
+                    server.ask("GET", "/health")
+            finally:
+                self.assertEqual(server.stop(), 0)
 
 
 class Starts(unittest.TestCase):
