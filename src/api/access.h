@@ -10,9 +10,9 @@
 namespace quern::api {
 
 struct AccessOptions {
-  std::vector<std::string> keys;     // empty: no key is asked for
-  std::vector<std::string> hosts;    // names of Host besides loopback's; "*": any
-  std::vector<std::string> origins;  // pages of other origins that may ask ("https://a.example"); "*": any
+  std::vector<std::string> keys = {};     // empty: no key is asked for
+  std::vector<std::string> hosts = {};    // names of Host besides loopback's; "*": any
+  std::vector<std::string> origins = {};  // pages of other origins that may ask ("https://a.example"); "*": any
   size_t max_body = size_t{8} << 20;
 };
 

@@ -55,7 +55,9 @@ std::vector<Json> events(const std::string& stream) {
     EXPECT_EQ(block.find('\n'), std::string::npos);
     const std::string data = block.substr(6);
     Json json = data == "[DONE]" ? Json(data) : Json::parse(data);
-    if (!name.empty()) EXPECT_EQ(json["type"], name);
+    if (!name.empty()) {
+      EXPECT_EQ(json["type"], name);
+    }
     out.push_back(std::move(json));
     at = end + 2;
   }
