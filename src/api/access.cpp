@@ -20,8 +20,9 @@ bool listed(const std::vector<std::string>& list, std::string_view name) {
 std::string key_of(const HttpRequest& request) {
   if (const auto key = request.header("x-api-key")) return *key;
   const std::string value = request.header("authorization").value_or("");
-  const std::string scheme = small_letters(value.substr(0, 7));
-  return scheme == "bearer " ? value.substr(value.find_first_not_of(' ', 6)) : std::string();
+  if (small_letters(value.substr(0, 7)) != "bearer ") return {};
+  const size_t at = value.find_first_not_of(' ', 6);
+  return at == std::string::npos ? std::string() : value.substr(at);
 }
 
 std::optional<Problem> check_host(const HttpRequest& request, const AccessOptions& options) {
