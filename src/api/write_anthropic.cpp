@@ -49,10 +49,12 @@ class MessagesEvents : public EventWriter {
     for (const auto& delta : progress.deltas) {
       switch (delta.kind) {
         case Kind::reasoning:
-          out += flush_call() + text("thinking", "thinking_delta", delta.text);
+          out += flush_call();
+          out += text("thinking", "thinking_delta", delta.text);
           break;
         case Kind::content:
-          out += flush_call() + text("text", "text_delta", delta.text);
+          out += flush_call();
+          out += text("text", "text_delta", delta.text);
           break;
         case Kind::call:
           out += flush_call();
@@ -67,7 +69,8 @@ class MessagesEvents : public EventWriter {
     return out;
   }
   std::string finish(int, const Choice& whole) override {
-    std::string out = flush_call() + close();
+    std::string out = flush_call();
+    out += close();
     Ending ending = whole.ending;
     if (ending.kind == EndKind::calls && n_calls_ == 0) ending.kind = EndKind::stop;
     Json delta = {{"stop_reason", stop_reason(ending)}};

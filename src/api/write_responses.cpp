@@ -88,8 +88,9 @@ class ResponsesEvents : public EventWriter {
 
   std::string begin(int, const Usage&) override {
     const Json response = frame(head_, asked_, "in_progress");
-    return event("response.created", {{"response", response}}) +
-           event("response.in_progress", {{"response", response}});
+    std::string out = event("response.created", {{"response", response}});
+    out += event("response.in_progress", {{"response", response}});
+    return out;
   }
   std::string add(int, const Progress& progress) override {
     std::string out;
@@ -107,7 +108,8 @@ class ResponsesEvents : public EventWriter {
           text_ += delta.text;
           break;
         case Kind::call:
-          out += close() + open("function_call", delta.text);
+          out += close();
+          out += open("function_call", delta.text);
           break;
         case Kind::arguments:
           out += event("response.function_call_arguments.delta", place({{"delta", delta.text}}));

@@ -85,6 +85,8 @@ TEST(Http, AnswersAndKeepsTheConnection) {
     const std::string wanted = "got " + std::to_string(size);
     EXPECT_NE(client.read(wanted).find(wanted), std::string::npos);
   }
+  // The last answer counts until its thread has seen it off.
+  for (int i = 0; i < 500 && server->n_busy() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(server->n_busy(), 0);
 }
 
@@ -165,9 +167,14 @@ TEST(Http, ConnectionsAreBounded) {
     one.close();  // makes room, or the third was closed at once
     wait.join();
   }
-  Client four(server->port());
-  ASSERT_TRUE(four.send(post("/", "x")));
-  EXPECT_NE(four.read("got 1").find("got 1"), std::string::npos);
+  // The third's place is free soon after it has gone.
+  bool answered = false;
+  for (int i = 0; i < 200 && !answered; ++i) {
+    Client four(server->port());
+    answered = four.send(post("/", "x")) && four.read("got 1").find("got 1") != std::string::npos;
+    if (!answered) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(answered);
 }
 
 TEST(Http, StartErrors) {

@@ -39,6 +39,13 @@ Progress text(Kind kind, std::string words, size_t call = 0) {
   return progress;
 }
 
+// In this order, which + does not promise.
+std::string all(std::initializer_list<std::string> parts) {
+  std::string out;
+  for (const auto& part : parts) out += part;
+  return out;
+}
+
 // The JSON of each event, and [DONE] as a string; each event must be one block of lines.
 std::vector<Json> events(const std::string& stream) {
   std::vector<Json> out;
@@ -107,10 +114,10 @@ TEST(Chat, Stream) {
     Head h = head();
     h.include_usage = include;
     const auto writer = make_chat_events(h);
-    const auto list =
-        events(writer->begin(0, {}) + writer->add(0, text(Kind::reasoning, "hm")) +
-               writer->add(0, text(Kind::content, "yes\n\n")) + writer->add(0, text(Kind::call, "f")) +
-               writer->add(0, text(Kind::arguments, "{}")) + writer->finish(0, choice()) + writer->end({10, 4, 5, 2}));
+    const auto list = events(
+        all({writer->begin(0, {}), writer->add(0, text(Kind::reasoning, "hm")),
+             writer->add(0, text(Kind::content, "yes\n\n")), writer->add(0, text(Kind::call, "f")),
+             writer->add(0, text(Kind::arguments, "{}")), writer->finish(0, choice()), writer->end({10, 4, 5, 2})}));
     ASSERT_EQ(list.size(), include ? 8u : 7u);
     EXPECT_EQ(list[0]["choices"][0]["delta"]["role"], "assistant");
     EXPECT_EQ(list[1]["choices"][0]["delta"], Json({{"reasoning_content", "hm"}}));
@@ -173,8 +180,8 @@ TEST(Completion, EchoStandsBefore) {
 TEST(Completion, Stream) {
   const auto writer = make_completion_events(head());
   EXPECT_EQ(writer->add(0, text(Kind::content, "")), "");
-  const auto list = events(writer->begin(0, {}) + writer->add(1, text(Kind::content, "x")) +
-                           writer->finish(1, choice()) + writer->end({}));
+  const auto list = events(all(
+      {writer->begin(0, {}), writer->add(1, text(Kind::content, "x")), writer->finish(1, choice()), writer->end({})}));
   ASSERT_EQ(list.size(), 3u);
   EXPECT_EQ(list[0]["choices"][0]["text"], "x");
   EXPECT_EQ(list[0]["choices"][0]["index"], 1);
@@ -205,14 +212,14 @@ TEST(Messages, Stream) {
   EXPECT_EQ(writer->ping().substr(0, 1), ":") << "no event before message_start";
   std::string out = writer->begin(0, {10, 4, 0, 0});
   EXPECT_EQ(events(writer->ping())[0]["type"], "ping");
-  out += writer->add(0, text(Kind::reasoning, "h")) + writer->add(0, text(Kind::reasoning, "m")) +
-         writer->add(0, text(Kind::content, "yes"));
-  out += writer->add(0, text(Kind::call, "f")) + writer->add(0, text(Kind::arguments, "{\"a\":")) +
-         writer->add(0, text(Kind::arguments, " 1}"));
-  out += writer->add(0, text(Kind::call, "g")) + writer->add(0, text(Kind::arguments, "{\"a\":"));
+  out += all({writer->add(0, text(Kind::reasoning, "h")), writer->add(0, text(Kind::reasoning, "m")),
+              writer->add(0, text(Kind::content, "yes"))});
+  out += all({writer->add(0, text(Kind::call, "f")), writer->add(0, text(Kind::arguments, "{\"a\":")),
+              writer->add(0, text(Kind::arguments, " 1}"))});
+  out += all({writer->add(0, text(Kind::call, "g")), writer->add(0, text(Kind::arguments, "{\"a\":"))});
   Choice whole = choice();
   whole.ending.kind = EndKind::calls;
-  out += writer->finish(0, whole) + writer->end({});
+  out += all({writer->finish(0, whole), writer->end({})});
   std::vector<std::string> types;
   const auto list = events(out);
   for (const Json& json : list) {
@@ -244,10 +251,10 @@ TEST(Responses, StreamEndsInTheWholeResponse) {
   Choice whole = choice();
   whole.reply.calls = {{"f", "{}", false}};
   whole.ending.kind = EndKind::calls;
-  const auto list = events(writer->begin(0, {}) + writer->add(0, text(Kind::reasoning, "hm")) +
-                           writer->add(0, text(Kind::content, "y")) + writer->add(0, text(Kind::content, "es")) +
-                           writer->add(0, text(Kind::call, "f")) + writer->add(0, text(Kind::arguments, "{}")) +
-                           writer->finish(0, whole) + writer->end({}));
+  const auto list = events(
+      all({writer->begin(0, {}), writer->add(0, text(Kind::reasoning, "hm")), writer->add(0, text(Kind::content, "y")),
+           writer->add(0, text(Kind::content, "es")), writer->add(0, text(Kind::call, "f")),
+           writer->add(0, text(Kind::arguments, "{}")), writer->finish(0, whole), writer->end({})}));
   for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(list[i]["sequence_number"], i);
   EXPECT_EQ(list.front()["type"], "response.created");
   EXPECT_EQ(list.back()["type"], "response.completed");
@@ -262,8 +269,8 @@ TEST(Responses, StreamEndsInTheWholeResponse) {
 TEST(Responses, TwoCallsAreTwoItems) {
   const auto writer = make_responses_events(head(), Json::object());
   writer->begin(0, {});
-  const auto list = events(writer->add(0, text(Kind::call, "f")) + writer->add(0, text(Kind::call, "f", 1)) +
-                           writer->finish(0, choice()));
+  const auto list = events(all(
+      {writer->add(0, text(Kind::call, "f")), writer->add(0, text(Kind::call, "f", 1)), writer->finish(0, choice())}));
   EXPECT_EQ(list.back()["response"]["output"].size(), 2u);
 }
 
