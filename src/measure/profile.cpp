@@ -142,8 +142,8 @@ void sum_up(const Recorder& recorder, int repetitions, Phase& phase) {
       add(kWait, {kWait, kWait, "", wait.n / n, wait.seconds / repetitions, {}});
     }
   }
-  phase.buckets = longest_first(std::move(buckets));
-  phase.nodes = longest_first(std::move(nodes));
+  phase.buckets = longest_first(buckets);
+  phase.nodes = longest_first(nodes);
 }
 
 Result<Phase> run_phase(engine::Engine& engine, engine::Session& session, const ProfileOptions& o, bool decode,

@@ -216,7 +216,8 @@ class Problem {
   // What the kernel (or ref) writes.
   std::vector<float> solve(const Kernel& kernel, int n_threads, bool extras, bool weigh) {
     const bool disk = kernel.key.layout == Layout::disk;
-    const auto gate = disk ? gate_ : packed(gate_), up = disk ? up_ : packed(up_);
+    const bool pair = kernel.key.op == Op::expert_gated;
+    const auto gate = disk ? gate_ : packed(gate_), up = disk || !pair ? up_ : packed(up_);
     const std::byte* gate_data = disk ? gate.data() : aligned(gate);
     const std::byte* up_data = disk ? up.data() : aligned(up);
     const size_t bytes =
@@ -278,11 +279,8 @@ struct Form {
 std::vector<Form> forms_of(const Kernel& kernel) {
   if (kernel.key.op == Op::expert_sum) return {{1, false, false}};
   if (format::is_tiled(kernel.key.act)) return {{9, false, true}, {40, false, true}};
-  std::vector<Form> forms;
-  for (const bool x_by_token : {false, true}) {
-    for (const int n_rows : {1, 2, 7}) forms.push_back({n_rows, x_by_token, false});
-    if (kernel.key.act == ActivationFormat::f32) forms.push_back({13, x_by_token, true});
-  }
+  std::vector<Form> forms = {{1, true, false}, {2, false, false}, {7, true, false}};
+  if (kernel.key.act == ActivationFormat::f32) forms.insert(forms.end(), {{13, false, true}, {13, true, true}});
   return forms;
 }
 
