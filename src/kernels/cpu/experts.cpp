@@ -50,9 +50,9 @@ void mark_eligible(const RouteArgs& a, const float* score, bool* may) {
   for (int e = 0; e < a.n_experts; ++e) may[e] = a.n_groups <= 1;
   if (a.n_groups <= 1) return;
   const int size = a.n_experts / a.n_groups;
-  float worth[kMostExperts];
-  bool free[kMostExperts];
-  int32_t chosen[kMostExperts];
+  float worth[kMostExperts] = {};
+  bool free[kMostExperts] = {};
+  int32_t chosen[kMostExperts] = {};
   for (int g = 0; g < a.n_groups; ++g) {
     for (int e = 0; e < size; ++e) free[e] = true;
     const int n = size < 2 ? size : 2;
@@ -67,9 +67,9 @@ void mark_eligible(const RouteArgs& a, const float* score, bool* may) {
 }
 
 void route_row(const RouteArgs& a, const float* logits, ExpertChoice* out) {
-  float value[kMostExperts] = {}, score[kMostExperts], weight[kMostUsed] = {};
-  bool may[kMostExperts];
-  int32_t chosen[kMostUsed];
+  float value[kMostExperts] = {}, score[kMostExperts] = {}, weight[kMostUsed] = {};
+  bool may[kMostExperts] = {};
+  int32_t chosen[kMostUsed] = {};
   by_16(
       a.n_experts, [&](int64_t i, int lanes) __attribute__((always_inline)) {
         const f32x16 v = load_n(logits + i, lanes);
