@@ -14,7 +14,7 @@ ORDER = ["base", "lattice", "format", "file", "model", "kernels", "plan", "exec"
 ONLY = {"token": {"base", "file"}, "grammar": {"base", "token"}, "lattice": set(), "format": {"base"}, "kernels": {"base", "lattice", "format"}}
 # What programs may include of a folder that keeps its other headers to itself.
 PUBLIC_HEADERS = {"engine": {"engine/engine.h", "engine/images.h", "engine/tuning.h", "engine/prompt.h"},
-                  "serve": {"serve/serve.h", "serve/scheduler.h", "serve/model_pool.h"},
+                  "serve": {"serve/serve.h", "serve/scheduler.h", "serve/model_pool.h", "serve/grammar_mask.h"},
                   "api": {"api/http.h", "api/service.h", "api/access.h"}}
 GETENV_HOME = "src/base/options.cpp"
 

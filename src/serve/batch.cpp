@@ -209,7 +209,7 @@ Result<void> Batch::evaluate_step(const RowList& rows) {
 void Batch::step_one_by_one(const RowList& rows) {
   for (Row* row : rows) {
     counters_.take_up_work();
-    const auto done = evaluate_step({row});
+    auto done = evaluate_step({row});
     if (done.ok()) {
       counters_.n_steps.add();
       take_step(*row);
@@ -330,7 +330,7 @@ Result<void> Batch::score_prompt(Row& row) {
     row.finish(row.cancelled() ? FinishReason::cancelled : FinishReason::shutdown);
     return {};
   }
-  QUERN_TRY_VOID(done);
+  if (!done.ok()) return done.error();
   take_logits(row, last);
   return {};
 }

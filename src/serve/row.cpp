@@ -123,13 +123,9 @@ Result<void> Row::queue_forced() {
 Result<int32_t> Row::choose(std::span<const float> logits) {
   if (job_.request.mask == nullptr) return sampler_.sample(logits);
   QUERN_TRY(const std::span<const uint64_t> mask, job_.request.mask->mask());
-  masked_.assign(logits.begin(), logits.end());
-  for (size_t i = 0; i < masked_.size(); ++i) {
-    if (!allows(mask, i)) masked_[i] = kImpossible;
-  }
-  const int32_t id = sampler_.sample(masked_);
+  const int32_t id = sampler_.sample(logits, mask);
   if (!allows(mask, static_cast<size_t>(id)))
-    return Error{Status::invalid_argument, "the constraint and logit_bias together leave no token"};
+    return Error{Status::invalid_argument, "the constraint of this request leaves no token"};
   return id;
 }
 

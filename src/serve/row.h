@@ -75,7 +75,6 @@ class Row {
   std::optional<PatternScan> unless_;  // while the insertion may still take place
   std::vector<int32_t> timeline_;
   std::deque<int32_t> queued_;  // inserted and forced tokens, to be taken next
-  std::vector<float> masked_;   // [n_vocab] scratch
   std::vector<TokenScore> prompt_scores_;
   bool insertion_open_ = false, prompt_done_ = false;
   int n_generated_ = 0, n_cached_ = 0;

@@ -1,6 +1,8 @@
 // What a request gets: the same tokens as alone, prefixes from the cache, stop strings, likelihoods, masks, insertions.
 #include <cmath>
 
+#include "grammar/vocabulary.h"
+#include "serve/grammar_mask.h"
 #include "serve_testing.h"
 #include "token/detokenizer.h"
 
@@ -208,6 +210,34 @@ TEST(Scheduler, ScoringAPromptHoldsNobodyUp) {
   EXPECT_EQ(read_all(*dropped.stream).finish.reason, FinishReason::cancelled);
 }
 
+// A real grammar, with and without taking forced tokens at once, alone and in company: the same text, which is whole.
+TEST(Scheduler, AGrammarsTextIsWhole) {
+  const auto engine = load_tiny("llama");
+  const auto scheduler = start(engine);
+  const auto vocabulary = std::move(grammar::Vocabulary::create(engine->tokenizer())).value();
+  const auto grammar =
+      std::move(grammar::Grammar::from_gbnf("root ::= \"a list: \" (\"ab\" | \"ba\") [0-9] [0-9] \" end\"")).value();
+  const auto constraint = std::move(grammar::Constraint::create(grammar, vocabulary)).value();
+  std::vector<Submission> all;
+  for (uint64_t i = 0; i < 12; ++i) {
+    Request r = request(some_tokens(10, static_cast<uint32_t>(i % 3)), 100);
+    r.sampling.temperature = 1;
+    r.sampling.seed = i % 6;
+    r.mask = std::make_unique<GrammarMask>(std::move(grammar::Matcher::create(constraint)).value(), i % 2 == 0);
+    all.push_back(scheduler->submit(std::move(r)));
+  }
+  std::vector<std::string> texts;
+  for (const Submission& s : all) {
+    const Answer answer = read_all(*s.stream);
+    EXPECT_EQ(answer.finish.reason, FinishReason::eog);
+    const auto match = grammar::match_text(grammar, answer.text);
+    ASSERT_TRUE(match.ok());
+    EXPECT_TRUE(match->complete) << answer.text;
+    texts.push_back(answer.text);
+  }
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(texts[i], texts[i + 6]);
+}
+
 TEST(Scheduler, AMaskDecidesWhatMayCome) {
   const auto engine = load_tiny("llama");
   const int n_vocab = engine->n_vocab();
@@ -219,8 +249,7 @@ TEST(Scheduler, AMaskDecidesWhatMayCome) {
   for (const int32_t id : ask(*scheduler, std::move(r)).tokens) EXPECT_TRUE(id == 70 || id == 71 || id == 99) << id;
 
   Request none = request(some_tokens(10, 1), 12);
-  none.mask = std::make_unique<ListMask>(std::vector<int32_t>{70}, n_vocab);
-  none.sampling.logit_bias = {{70, -INFINITY}};
+  none.mask = std::make_unique<ListMask>(std::vector<int32_t>{}, n_vocab);
   const Answer impossible = ask(*scheduler, std::move(none));
   EXPECT_EQ(impossible.finish.reason, FinishReason::error);
 
