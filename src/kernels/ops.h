@@ -343,6 +343,7 @@ struct ExpertSumArgs {
   static constexpr Op kOp = Op::expert_sum;
   MatmulArgs of;
   Routed routed;
+  bool weigh;  // as CombineArgs: else each weight_j is taken as 1
 };
 
 // out[r] = the same sum of what expert_matmul wrote.

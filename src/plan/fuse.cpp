@@ -147,8 +147,7 @@ void fuse_expert_sum(Graph& graph, Steps& steps, const PlanOptions& options, Dec
       declines.push_back({"expert_sum", matmul->name, "no kernel for this format"});
       continue;
     }
-    kernels::ExpertSumArgs sum{args.of, args.routed};
-    sum.routed.weigh = !std::get<kernels::CombineArgs>(combine->args).weigh;
+    kernels::ExpertSumArgs sum{args.of, args.routed, std::get<kernels::CombineArgs>(combine->args).weigh};
     sum.of.rows = kernels::RowSet::tokens;
     matmul->args = sum;
     matmul->out = combine->out;

@@ -80,7 +80,7 @@ void expert_sum_direct(const ExpertSumArgs& a, const RunContext& ctx, const Work
     const Panels<Core> panels(one);
     const Ahead ahead(after_entry(a.of, r, i, r.n_used, panels.n, panels.panel_size), panels.end(range.end), w);
     const float choice = r.choices[i].weight;
-    const f32x16 weight = f32x16::broadcast(r.weigh ? 1.0F : choice);
+    const f32x16 weight = f32x16::broadcast(a.weigh ? choice : 1.0F);
     const Row x[1] = {rows.row(i)};
     for (int64_t p = range.begin; p < range.end; ++p) {
       f32x16 acc[1];

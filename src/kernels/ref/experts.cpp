@@ -191,7 +191,7 @@ void expert_sum(const ExpertSumArgs& a, const RunContext& ctx, const Worker& w) 
     std::fill(sums.begin(), sums.end(), 0.0F);
     for (int64_t i = row * n_used; i < (row + 1) * n_used; ++i) {
       const ExpertChoice& choice = a.routed.choices[i];
-      const float weight = a.routed.weigh ? 1.0F : choice.weight;
+      const float weight = a.weigh ? choice.weight : 1.0F;
       const std::byte* x = rows.row(i);
       for (int64_t o = r.begin; o < r.end; ++o) {
         float& sum = sums[static_cast<size_t>(o - r.begin)];
