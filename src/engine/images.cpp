@@ -66,8 +66,9 @@ std::vector<std::string> image_paths(const std::string& folder) {
   return paths;
 }
 
-bool fits(const EngineOptions& options, uint64_t bytes) {
-  return options.memory_bytes > 0 ? bytes <= options.memory_bytes : exec::copy_fits(bytes, exec::available_memory());
+// Bytes that weights may take in memory.
+uint64_t room_for_weights(const EngineOptions& options) {
+  return options.memory_bytes > 0 ? options.memory_bytes : exec::weight_room(exec::available_memory());
 }
 
 std::string gigabytes(uint64_t bytes) {
@@ -78,8 +79,8 @@ std::string gigabytes(uint64_t bytes) {
 
 Result<void> adopt_image(Engine::State& s, const EngineOptions& options, exec::Image image,
                          const std::vector<plan::PackRequest>& requests) {
-  if (options.image_mode == ImageMode::map || !fits(options, image.bytes())) {
-    s.read_ahead = !fits(options, image.bytes());
+  s.read_ahead = image.bytes() > room_for_weights(options);
+  if (options.image_mode == ImageMode::map || s.read_ahead) {
     s.weights = exec::WeightStore::map(std::move(image), requests);
     return {};
   }
@@ -150,12 +151,11 @@ Result<void> load_weights(Engine::State& s, const EngineOptions& options, uint32
   };
   uint64_t bytes = 0;
   for (const plan::PackRequest& request : requests) bytes += request.bytes;
-  if (!fits(options, bytes)) {
+  if (const uint64_t room = room_for_weights(options); bytes > room) {
     if (use_image) return run_from_image(s, options, key, requests, bytes, source_done);
-    return Error{Status::out_of_memory,
-                 s.file.path() + ": its weights take " + gigabytes(bytes) + ", more than memory has room for (" +
-                     gigabytes(options.memory_bytes > 0 ? options.memory_bytes : exec::available_memory() / 4 * 3) +
-                     "); with prepared images (--image auto) it runs from disk"};
+    return Error{Status::out_of_memory, s.file.path() + ": its weights take " + gigabytes(bytes) +
+                                            ", more than memory has room for (" + gigabytes(room) +
+                                            "); with prepared images (--image auto) it runs from disk"};
   }
   QUERN_TRY(s.weights, exec::WeightStore::pack(requests, *s.team, options.progress, source_done));
   if (use_image) {

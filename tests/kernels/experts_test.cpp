@@ -12,12 +12,6 @@
 namespace quern::kernels {
 namespace {
 
-RunContext rows_only(int n_rows) {
-  RunContext ctx;
-  ctx.n_rows = n_rows;
-  return ctx;
-}
-
 struct RouteCase {
   int n_experts, n_used;
   Gating gating;

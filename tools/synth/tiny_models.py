@@ -474,21 +474,22 @@ def token_ids(n, seed=7, vocab=VOCAB):
     return ids
 
 
-def main():
-    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def command_line(doc, known, chosen, write_one):
+    """OUTDIR [NAMES] | --list: write_one(name, path) for each of chosen(NAMES)."""
+    ap = argparse.ArgumentParser(description=doc.split("\n")[0])
     ap.add_argument("outdir", nargs="?")
     ap.add_argument("names", nargs="*")
     ap.add_argument("--list", action="store_true")
     a = ap.parse_args()
     if a.list:
-        print("\n".join(MODELS))
+        print("\n".join(known))
         return
     if not a.outdir:
         ap.error("name an output folder")
     Path(a.outdir).mkdir(parents=True, exist_ok=True)
-    for name in select(a.names):
-        write(name, str(Path(a.outdir) / f"{name}.gguf"))
+    for name in chosen(a.names):
+        write_one(name, str(Path(a.outdir) / f"{name}.gguf"))
 
 
 if __name__ == "__main__":
-    main()
+    command_line(__doc__, MODELS, select, write)

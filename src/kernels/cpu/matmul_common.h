@@ -8,10 +8,16 @@
 
 namespace quern::kernels::QUERN_ISA {
 
+// Rows of the matrix in a panel: 16 but in the last one.
+QUERN_FN int panel_lanes(int64_t n_out, int64_t panel) {
+  const int64_t left = n_out - panel * kPanelRows;
+  return left < kPanelRows ? static_cast<int>(left) : static_cast<int>(kPanelRows);
+}
+
 // y[row][16 panel ..] = residual + (value + bias); lanes past the matrix are not written.
 QUERN_FN void finish(const MatmulArgs& a, int64_t panel, int64_t row, f32x16 value) {
-  const int64_t first = panel * kPanelRows, left = a.n_out - first;
-  const int lanes = left < kPanelRows ? static_cast<int>(left) : static_cast<int>(kPanelRows);
+  const int64_t first = panel * kPanelRows;
+  const int lanes = panel_lanes(a.n_out, panel);
   if (a.bias != nullptr) value = value + load_n(a.bias + first, lanes);
   if (a.residual != nullptr) value = load_n(a.residual + row * a.y_stride + first, lanes) + value;
   store_n(value, a.y + row * a.y_stride + first, lanes);

@@ -142,8 +142,8 @@ struct UnpackedPair {
 __attribute__((noinline)) inline void finish_gated(const GatedMatmulArgs& a, int64_t panel, int64_t first_row,
                                                    int64_t end_row, const f32x16 (&sums)[2][kTileSpan]) {
   const MatmulArgs& m = a.gate;
-  const int64_t first = panel * kPanelRows, left = m.n_out - first;
-  const int lanes = left < kPanelRows ? static_cast<int>(left) : static_cast<int>(kPanelRows);
+  const int64_t first = panel * kPanelRows;
+  const int lanes = panel_lanes(m.n_out, panel);
   const f32x16 gate_bias = m.bias == nullptr ? f32x16::zero() : load_n(m.bias + first, lanes),
                up_bias = a.up_bias == nullptr ? f32x16::zero() : load_n(a.up_bias + first, lanes);
   const int64_t n = end_row - first_row < kTileSpan ? end_row - first_row : kTileSpan;
