@@ -1,11 +1,11 @@
 #include "engine/images.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <new>
 
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/topology.h"
 #include "engine/state.h"
 #include "exec/image_memory.h"
@@ -71,12 +71,6 @@ uint64_t room_for_weights(const EngineOptions& options) {
   return options.memory_bytes > 0 ? options.memory_bytes : exec::weight_room(exec::available_memory());
 }
 
-std::string gigabytes(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GB", static_cast<double>(bytes) * 1e-9);
-  return text;
-}
-
 Result<void> adopt_image(Engine::State& s, const EngineOptions& options, exec::Image image,
                          const std::vector<plan::PackRequest>& requests) {
   s.read_ahead = image.bytes() > room_for_weights(options);
@@ -93,7 +87,7 @@ Result<void> run_from_image(Engine::State& s, const EngineOptions& options, cons
                             const std::vector<plan::PackRequest>& requests, uint64_t bytes,
                             const exec::SourceDone& source_done) {
   const std::string path = image_path(options, key);
-  log_warning(s.file.path() + ": weights of " + gigabytes(bytes) +
+  log_warning(s.file.path() + ": weights of " + human_bytes(bytes) +
               " do not fit into memory; writing a prepared image to run from: " + path);
   QUERN_TRY_VOID(exec::build_image(path, s.file, key, requests, *s.team, options.progress, source_done));
   QUERN_TRY(exec::Image image, exec::Image::open(path));
@@ -153,8 +147,8 @@ Result<void> load_weights(Engine::State& s, const EngineOptions& options, uint32
   for (const plan::PackRequest& request : requests) bytes += request.bytes;
   if (const uint64_t room = room_for_weights(options); bytes > room) {
     if (use_image) return run_from_image(s, options, key, requests, bytes, source_done);
-    return Error{Status::out_of_memory, s.file.path() + ": its weights take " + gigabytes(bytes) +
-                                            ", more than memory has room for (" + gigabytes(room) +
+    return Error{Status::out_of_memory, s.file.path() + ": its weights take " + human_bytes(bytes) +
+                                            ", more than memory has room for (" + human_bytes(room) +
                                             "); with prepared images (--image auto) it runs from disk"};
   }
   QUERN_TRY(s.weights, exec::WeightStore::pack(requests, *s.team, options.progress, source_done));
