@@ -38,11 +38,9 @@ QUERN_FN void finish_routed(const MatmulArgs& a, const Routed& r, int64_t panel,
 }
 
 // A thread's walk over its panels asks for what it reaches kAhead bytes later, and near the end for the beginning of
-// what it reads next. The planes of a panel are short streams that the hardware's prefetcher learns late; taken
-// together they are one long stream, of which each block asks for its part. Measured: formats that unpack much want it
-// far ahead; plain bytes are read fast enough to come too early that way.
-template <class F>
-inline constexpr int kAhead = kIsSame<typename F::Block, format::BlockQ8_0> ? 8192 : 32768;
+// what it reads next. The hardware's prefetcher follows a panel by itself, but not far enough where a block's unpacking
+// takes long.
+inline constexpr int kAhead = 8192;
 struct Ahead {
   const std::byte* end;  // of the thread's panels
   ptrdiff_t jump;        // from there to the next read
@@ -56,7 +54,7 @@ struct Ahead {
   QUERN_FN void ask(const std::byte* panel, int64_t block, int i = 0) const {
     constexpr int kBytes = 16 * sizeof(typename F::Block), kPart = kBytes / kParts;
     static_assert(kBytes % kParts == 0);
-    const std::byte* p = panel + block * kBytes + i * kPart + kAhead<F>;
+    const std::byte* p = panel + block * kBytes + i * kPart + kAhead;
     p += p < end ? 0 : jump;
     asm("" : "+r"(p));  // one address: compilers would choose between two for each line
 #pragma GCC unroll unroll(16)
@@ -151,14 +149,6 @@ struct Rows {
     const std::byte* p = x + static_cast<size_t>(i) * stride;
     return {reinterpret_cast<const i8*>(p), reinterpret_cast<const float*>(p + layout.d_offset),
             reinterpret_cast<const i32*>(p + layout.sums_offset)};
-  }
-};
-
-template <class F>
-struct PlaneOffsets {
-  size_t at[F::kPlaneCount];
-  explicit PlaneOffsets(int64_t n_in) {
-    for (int i = 0; i < F::kPlaneCount; ++i) at[i] = plane_offset(F::kFormat, n_in, i);
   }
 };
 

@@ -19,14 +19,9 @@ struct Panels {
   const std::byte* w;
   size_t panel_size;
   int64_t n, n_blocks;  // panels; blocks of a row
-  PlaneOffsets<F> offsets;
   explicit Panels(const MatmulArgs& a)
-      : w(a.w),
-        panel_size(panel_bytes(F::kFormat, a.n_in)),
-        n(panel_count(a.n_out)),
-        n_blocks(a.n_in / Core::kBlock),
-        offsets(a.n_in) {}
-  QUERN_FN F at(int64_t panel) const { return F(w + static_cast<size_t>(panel) * panel_size, offsets.at); }
+      : w(a.w), panel_size(panel_bytes(F::kFormat, a.n_in)), n(panel_count(a.n_out)), n_blocks(a.n_in / Core::kBlock) {}
+  QUERN_FN F at(int64_t panel) const { return F(end(panel)); }
   QUERN_FN const std::byte* end(int64_t panel) const { return w + static_cast<size_t>(panel) * panel_size; }
   // Steps of so many tiles.
   QUERN_FN int64_t steps(int64_t n_tiles) const { return n_tiles * (kTileRows / kTileSpan) * n_blocks * Core::kSteps; }
