@@ -1,11 +1,11 @@
 #include "engine/images.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <new>
 
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/topology.h"
 #include "engine/state.h"
 #include "exec/image_memory.h"
@@ -66,20 +66,15 @@ std::vector<std::string> image_paths(const std::string& folder) {
   return paths;
 }
 
-bool fits(const EngineOptions& options, uint64_t bytes) {
-  return options.memory_bytes > 0 ? bytes <= options.memory_bytes : exec::copy_fits(bytes, exec::available_memory());
-}
-
-std::string gigabytes(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GB", static_cast<double>(bytes) * 1e-9);
-  return text;
+// Bytes that weights may take in memory.
+uint64_t room_for_weights(const EngineOptions& options) {
+  return options.memory_bytes > 0 ? options.memory_bytes : exec::weight_room(exec::available_memory());
 }
 
 Result<void> adopt_image(Engine::State& s, const EngineOptions& options, exec::Image image,
                          const std::vector<plan::PackRequest>& requests) {
-  if (options.image_mode == ImageMode::map || !fits(options, image.bytes())) {
-    s.read_ahead = !fits(options, image.bytes());
+  s.read_ahead = image.bytes() > room_for_weights(options);
+  if (options.image_mode == ImageMode::map || s.read_ahead) {
     s.weights = exec::WeightStore::map(std::move(image), requests);
     return {};
   }
@@ -92,7 +87,7 @@ Result<void> run_from_image(Engine::State& s, const EngineOptions& options, cons
                             const std::vector<plan::PackRequest>& requests, uint64_t bytes,
                             const exec::SourceDone& source_done) {
   const std::string path = image_path(options, key);
-  log_warning(s.file.path() + ": weights of " + gigabytes(bytes) +
+  log_warning(s.file.path() + ": weights of " + human_bytes(bytes) +
               " do not fit into memory; writing a prepared image to run from: " + path);
   QUERN_TRY_VOID(exec::build_image(path, s.file, key, requests, *s.team, options.progress, source_done));
   QUERN_TRY(exec::Image image, exec::Image::open(path));
@@ -150,12 +145,11 @@ Result<void> load_weights(Engine::State& s, const EngineOptions& options, uint32
   };
   uint64_t bytes = 0;
   for (const plan::PackRequest& request : requests) bytes += request.bytes;
-  if (!fits(options, bytes)) {
+  if (const uint64_t room = room_for_weights(options); bytes > room) {
     if (use_image) return run_from_image(s, options, key, requests, bytes, source_done);
-    return Error{Status::out_of_memory,
-                 s.file.path() + ": its weights take " + gigabytes(bytes) + ", more than memory has room for (" +
-                     gigabytes(options.memory_bytes > 0 ? options.memory_bytes : exec::available_memory() / 4 * 3) +
-                     "); with prepared images (--image auto) it runs from disk"};
+    return Error{Status::out_of_memory, s.file.path() + ": its weights take " + human_bytes(bytes) +
+                                            ", more than memory has room for (" + human_bytes(room) +
+                                            "); with prepared images (--image auto) it runs from disk"};
   }
   QUERN_TRY(s.weights, exec::WeightStore::pack(requests, *s.team, options.progress, source_done));
   if (use_image) {

@@ -24,7 +24,7 @@
 namespace quern::exec {
 
 inline constexpr uint32_t kImageVersion = 1;   // of this file format
-inline constexpr uint32_t kLayoutVersion = 1;  // raised when a packed layout changes its bytes (a test notices)
+inline constexpr uint32_t kLayoutVersion = 2;  // raised when a packed layout changes its bytes (a test notices)
 inline constexpr size_t kImagePage = 4096;
 inline constexpr std::array<char, 8> kImageMagic{'Q', 'U', 'E', 'R', 'N', 'I', 'M', 'G'};
 

@@ -15,8 +15,8 @@ constexpr int kPopulateRead = 22;          // MADV_POPULATE_READ, newer than som
 
 }  // namespace
 
-bool copy_fits(uint64_t bytes, uint64_t available) {
-  return bytes <= available / 4 * 3;
+uint64_t weight_room(uint64_t available) {
+  return available / 4 * 3;
 }
 
 uint64_t available_memory() {

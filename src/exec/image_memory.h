@@ -11,8 +11,8 @@
 
 namespace quern::exec {
 
-// Whether a copy of so many bytes leaves the machine (or the cgroup) a quarter of the memory that is available now.
-bool copy_fits(uint64_t bytes, uint64_t available);
+// What weights may take of the memory that is available: a quarter is left to the machine (or the cgroup).
+uint64_t weight_room(uint64_t available);
 uint64_t available_memory();
 
 // A copy, made by the team. Pages of the mapping are let go as they are copied. The function may be empty.

@@ -104,8 +104,7 @@ void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::W
 // make_marks(thread) gives what the thread tells of its way.
 template <class MakeMarks>
 void Runner::walk(const plan::Plan& plan, const kernels::RunContext& given, const MakeMarks& make_marks) {
-  kernels::RunContext ctx = given;
-  ctx.n_routed = plan.options.routed_rows(ctx.n_rows);
+  const kernels::RunContext ctx = plan.complete(given);
   QUERN_CHECK(ctx.n_rows <= plan.options.max_rows && ctx.n_out <= plan.options.max_outputs &&
               plan.scratch_bytes <= scratch_bytes_);
   auto* banks = reinterpret_cast<Counters*>(counters_.data());

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "token/unicode.h"
+
 namespace quern::grammar {
 
 CodeSet::CodeSet(std::initializer_list<CodeRange> ranges) {
@@ -115,32 +117,10 @@ std::vector<Utf8Sequence> utf8_sequences(const CodeSet& set) {
   return out;
 }
 
-void append_utf8(std::string& out, uint32_t code) {
-  uint8_t bytes[4];
-  const int length = utf8_length(code);
-  encode(code, length, bytes);
-  out.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
-}
-
 int32_t next_code_point(std::string_view text, size_t* at) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0U; };
-  const size_t begin = (*at)++;
-  const uint32_t lead = byte(begin);
-  if (lead < 0x80) return static_cast<int32_t>(lead);
-  const int length = lead >= 0xC2 && lead < 0xE0   ? 2
-                     : lead >= 0xE0 && lead < 0xF0 ? 3
-                     : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                   : 0;
-  if (length == 0) return -1;
-  uint32_t code = lead & (0x7FU >> length);
-  for (int i = 1; i < length; ++i) {
-    const uint32_t b = byte(begin + static_cast<size_t>(i));
-    if ((b & 0xC0) != 0x80) return -1;
-    code = code << 6 | (b & 0x3F);
-  }
-  if (utf8_length(code) != length || code > kMaxCodePoint || (code >= 0xD800 && code < 0xE000)) return -1;
-  *at = begin + static_cast<size_t>(length);
-  return static_cast<int32_t>(code);
+  const token::Decoded next = *at < text.size() ? token::decode_utf8(text, *at) : token::Decoded{0, 1};
+  *at += next.length;
+  return next.code_point == token::kInvalidByte ? -1 : static_cast<int32_t>(next.code_point);
 }
 
 }  // namespace quern::grammar

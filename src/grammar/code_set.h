@@ -50,8 +50,7 @@ struct Utf8Sequence {
 // All spellings of a set, without surrogates and overlong forms.
 std::vector<Utf8Sequence> utf8_sequences(const CodeSet& set);
 
-void append_utf8(std::string& out, uint32_t code);
-// The code point at *at, moved behind it; -1 where the bytes are not valid UTF-8 (*at then moves by one).
+// The code point at *at, moved behind it; -1 where the bytes are not valid UTF-8 (*at then moves by one), 0 at the end.
 int32_t next_code_point(std::string_view text, size_t* at);
 
 }  // namespace quern::grammar

@@ -6,6 +6,7 @@
 #include "grammar/grammar.h"
 #include "grammar/network.h"
 #include "grammar/text_emit.h"
+#include "token/unicode.h"
 
 namespace quern::grammar {
 namespace {
@@ -138,7 +139,7 @@ class GbnfParser {
     if (eat("\"")) {
       while (!eat("\"")) {
         QUERN_TRY(const uint32_t code, character());
-        append_utf8(result.text, code);
+        token::append_utf8(result.text, code);
       }
     } else if (eat("[")) {
       result.kind = Part::Kind::set;

@@ -93,7 +93,7 @@ struct RunContext {
   int n_spans = 0;
   const int32_t* out_rows = nullptr;  // [n_out] row numbers, ascending
   int n_out = 0;
-  int n_routed = 0;  // rows of RowSet::routed; the runner fills it in, by the plan
+  int n_routed = 0;  // rows of RowSet::routed: plan::Plan::complete
 };
 
 struct Range {
@@ -278,14 +278,16 @@ struct ReadAheadArgs {
 // in part; expert e has tiles [first_tile[e], first_tile[e + 1]). A place is a row number in those tiles.
 // Lies in memory as int32: first_tile [n_experts + 1], count [n_experts], place_of [entries], entry_of [places]; entry
 // j of token r is number r * n_used + j.
-struct Buckets {
-  int32_t* first_tile;
-  int32_t* count;     // rows of each expert
-  int32_t* place_of;  // of an entry
-  int32_t* entry_of;  // of a place; -1: empty
-  Buckets(int32_t* data, int n_experts, int64_t n_entries)
+template <class Int>  // int32_t for who fills them, else const
+struct BucketsOf {
+  Int* first_tile;
+  Int* count;     // rows of each expert
+  Int* place_of;  // of an entry
+  Int* entry_of;  // of a place; -1: empty
+  BucketsOf(Int* data, int n_experts, int64_t n_entries)
       : first_tile(data), count(data + n_experts + 1), place_of(count + n_experts), entry_of(place_of + n_entries) {}
 };
+using Buckets = BucketsOf<const int32_t>;
 // Places for n entries at most.
 inline int64_t place_count(int64_t n_entries, int n_experts) {
   const int64_t tile = format::kTileRows, partial = n_entries < n_experts ? n_entries : n_experts;
@@ -343,6 +345,7 @@ struct ExpertSumArgs {
   static constexpr Op kOp = Op::expert_sum;
   MatmulArgs of;
   Routed routed;
+  bool weigh;  // as CombineArgs: else each weight_j is taken as 1
 };
 
 // out[r] = the same sum of what expert_matmul wrote.

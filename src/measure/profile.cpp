@@ -53,8 +53,7 @@ class Recorder {
 
  private:
   void take(const plan::Plan& plan, const kernels::RunContext& given, const exec::RunTimes& times) {
-    kernels::RunContext ctx = given;
-    ctx.n_routed = plan.options.routed_rows(ctx.n_rows);
+    const kernels::RunContext ctx = plan.complete(given);
     if (ctx.positions[0] < first_position_) return;  // the context before what is measured
     std::vector<PlanSums::Mark>& marks = sums_[&plan].marks;
     marks.resize(times.marks[0].size() - 1);

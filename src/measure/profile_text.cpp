@@ -70,6 +70,7 @@ std::string profile_markdown(const Profile& profile) {
         phase.in_plan / std::max(phase.wall, 1e-12) * 100);
     text += table("bucket", phase.buckets, phase, profile) + "\n";
     text += table("node, all layers", phase.nodes, phase, profile);
+    if (!phase.declines.empty()) text += "\n" + phase.declines;
   }
   return text;
 }
@@ -93,7 +94,8 @@ std::string profile_json(const Profile& profile) {
                            {"seconds_in_plan", phase.in_plan},
                            {"buckets", rows_json(phase.buckets, profile)},
                            {"nodes", rows_json(phase.nodes, profile)},
-                           {"calls", rows_json(phase.calls, profile)}});
+                           {"calls", rows_json(phase.calls, profile)},
+                           {"declines", phase.declines}});
   }
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

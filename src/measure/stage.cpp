@@ -152,9 +152,8 @@ void Stage::collect(std::vector<kernels::Query>& known, const std::vector<const 
   }
 }
 
-void Stage::run_call(const kernels::Kernel& kernel, const plan::Call& call, kernels::RowSet rows,
-                     const kernels::RunContext& ctx) {
-  const kernels::Range all = {0, kernels::row_count(ctx, rows)};
+void Stage::run_call(const kernels::Kernel& kernel, const plan::Call& call, const kernels::RunContext& ctx) {
+  const kernels::Range all = {0, kernels::row_count(ctx, call.rows)};
   track_.team().run([&](int thread) {
     kernels::Worker worker{thread, track_.team().size(), track_.scratch(thread), all};
     if (!call.replicated) worker.rows = kernels::share(all.end, worker);
@@ -202,7 +201,7 @@ std::vector<std::string> Stage::check_bits() {
   std::vector<std::string> wrong;
   const int rows = n_rows_;
   if (plan_.row_class == kernels::RowClass::prefill) set_rows(std::min(rows, kGateRows));
-  const kernels::RunContext ctx = context();
+  const kernels::RunContext ctx = plan_.complete(context());
   std::memset(track_.arena(), kPoison, plan_.arena_bytes);
   std::vector<size_t> last(contests_.size(), 0);
   for (size_t i = 0; i < contest_of_.size(); ++i) {
@@ -214,7 +213,7 @@ std::vector<std::string> Stage::check_bits() {
     for (const plan::Call& call : step.calls) {
       const int c = contest_of_[at];
       const auto index = static_cast<size_t>(c);
-      const RunFn run = [&](const kernels::Kernel& kernel) { run_call(kernel, call, step.rows, ctx); };
+      const RunFn run = [&](const kernels::Kernel& kernel) { run_call(kernel, call, ctx); };
       if (c >= 0 && (!seen[index] || last[index] == at)) {
         check_call(call, contests_[index], run, wrong);
         seen[index] = true;

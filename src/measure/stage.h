@@ -82,8 +82,7 @@ class Stage {
   };
   kernels::RunContext context() { return track_.context(first_, n_rows_, std::min(max_out_, n_rows_)); }
   using RunFn = std::function<void(const kernels::Kernel& kernel)>;  // makes the call with that kernel
-  void run_call(const kernels::Kernel& kernel, const plan::Call& call, kernels::RowSet rows,
-                const kernels::RunContext& ctx);
+  void run_call(const kernels::Kernel& kernel, const plan::Call& call, const kernels::RunContext& ctx);
   std::vector<Region> written_by(const plan::Call& call);
   void check_call(const plan::Call& call, Contest& contest, const RunFn& run, std::vector<std::string>& wrong);
 

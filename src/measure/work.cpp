@@ -190,11 +190,10 @@ uint64_t step_bytes(const plan::Plan& plan, int n_sequences, int position) {
   RunContext ctx;
   ctx.n_rows = ctx.n_spans = ctx.n_out = n_sequences;
   ctx.spans = spans.data();
-  ctx.n_routed = plan.options.routed_rows(ctx.n_rows);
   uint64_t bytes = 0;
   for (const plan::Step& step : plan.steps) {
     for (const plan::Call& call : step.calls) {
-      const Work w = work_of(call, ctx);
+      const Work w = work_of(call, plan.complete(ctx));
       bytes += w.weight_bytes + w.kv_bytes;
     }
   }

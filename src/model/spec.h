@@ -17,11 +17,10 @@ enum class RopeKind : uint8_t {
 enum class Activation : uint8_t {
   silu,       // silu(gate) * up
   gelu_tanh,  // gelu(gate) * up
-  // g * sigmoid(kSwigluOaiAlpha * g) * (u + 1), where g = min(gate, kSwigluOaiLimit) and u = up clamped to
-  // [-kSwigluOaiLimit, kSwigluOaiLimit] (gpt-oss; biases are added before)
+  // g * sigmoid(1.702 g) * (u + 1), where g = min(gate, 7) and u = up clamped to [-7, 7] (gpt-oss; biases are added
+  // before)
   swiglu_oai,
 };
-inline constexpr float kSwigluOaiAlpha = 1.702F, kSwigluOaiLimit = 7.0F;
 
 // Rotary position embedding of one layer. Two layers with equal RopeSpecs share one table.
 struct RopeSpec {
@@ -51,15 +50,12 @@ enum class Gating : uint8_t {
   softmax_chosen,  // logits are the scores; weights are the softmax over the chosen ones only
 };
 
-// The smallest sum of weights that renormalizing divides by (the smallest normal f16).
-inline constexpr float kMinExpertWeightSum = 6.103515625e-5F;
-
 // A layer's experts and how a token finds its own:
 //   logits = ffn_gate_inp x (+ ffn_gate_inp_bias);  scores by `gating`;  choice = scores (+ exp_probs_b)
 //   groups, where there are: experts in file order in n_groups equal runs; a run counts as the sum of its two largest
 //     choices; experts outside the n_groups_used largest runs are out
 //   chosen: the n_used largest choices; weights: their scores (softmax_chosen: softmax over them), divided by
-//     max(sum, kMinExpertWeightSum) where `renormalize`, times `scale`
+//     max(sum, 2^-14) where `renormalize`, times `scale`
 //   y = sum over chosen e, largest choice first, of weight_e * expert_e(x), or of expert_e(weight_e * x) where
 //   `weigh_input`
 // A shared expert (n_ff_shared > 0) is a feed-forward of its own on x, times sigmoid(ffn_gate_inp_shexp . x) where that

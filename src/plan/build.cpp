@@ -239,14 +239,7 @@ class Builder {
          .in = {logits},
          .out = routing.choices});
     if (options_.row_class(RowSet::tokens) != kernels::RowClass::prefill) {
-      for (const Role role : {Role::ffn_gate_exps, Role::ffn_up_exps, Role::ffn_down_exps}) {
-        if (options_.read_ahead) {
-          add({.name = "ffn_read_ahead",
-               .args = kernels::ReadAheadArgs{nullptr, e.n_used, nullptr, 0},
-               .in = {routing.choices},
-               .weight = w.get(role)});
-        }
-      }
+      if (options_.read_ahead) read_ahead(routing, w);
       return routing;
     }
     routing.buckets = value("ffn_buckets", 2 * int64_t{e.n_used});
@@ -257,6 +250,15 @@ class Builder {
          .in = {routing.choices},
          .out = routing.buckets});
     return routing;
+  }
+
+  void read_ahead(const Routing& r, const WeightSet& w) {
+    for (const Role role : {Role::ffn_gate_exps, Role::ffn_up_exps, Role::ffn_down_exps}) {
+      add({.name = "ffn_read_ahead",
+           .args = kernels::ReadAheadArgs{nullptr, r.spec.n_used, nullptr, 0},
+           .in = {r.choices},
+           .weight = w.get(role)});
+    }
   }
 
   // Rows of tokens as the experts' matmuls with this weight want them: many quantized rows go to the experts' places.

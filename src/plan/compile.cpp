@@ -19,16 +19,6 @@ RowClass class_of_rows(int max_rows) {
   return max_rows == 1 ? RowClass::decode : max_rows <= kernels::kFewRows ? RowClass::few : RowClass::prefill;
 }
 
-kernels::Shape matmul_shape(const model::Weight& weight) {
-  return {weight.rows, weight.cols};
-}
-
-// Matrices of a stack are packed as one: whole panels of 16 rows each, or they stay as they are.
-Layout layout_of(const model::Weight& weight, uint32_t isa_mask) {
-  if (weight.depth > 1 && weight.rows % kernels::kPanelRows != 0) return Layout::disk;
-  return kernels::choose_matmul(weight.format, matmul_shape(weight), isa_mask).layout;
-}
-
 size_t matrix_bytes(const model::Weight& weight, Layout layout) {
   return layout == Layout::disk ? weight.row_bytes() * static_cast<size_t>(weight.rows)
                                 : kernels::x16_bytes(weight.format, weight.rows, weight.cols);
@@ -361,6 +351,11 @@ int block_rows(const Graph& graph, const std::vector<int>& nodes) {
 }
 
 }  // namespace
+
+Layout layout_of(const model::Weight& weight, uint32_t isa_mask) {
+  if (weight.depth > 1 && weight.rows % kernels::kPanelRows != 0) return Layout::disk;
+  return kernels::choose_matmul(weight.format, matmul_shape(weight), isa_mask).layout;
+}
 
 RowClass PlanOptions::row_class(RowSet rows) const {
   return class_of_rows(rows == RowSet::outputs ? max_outputs : max_rows);

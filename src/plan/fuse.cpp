@@ -1,7 +1,6 @@
 // Fusions: named rewrite rules over (graph, steps). None changes a bit of any result, which a test shows for each.
 #include <algorithm>
 
-#include "kernels/layout.h"
 #include "plan/plan.h"
 
 namespace quern::plan {
@@ -80,10 +79,9 @@ size_t step_of(const Graph& graph, const Steps& steps, ValueId value) {
 
 bool has_kernel(kernels::Op op, const Node& matmul, const kernels::MatmulArgs& m, kernels::RowClass row_class,
                 const PlanOptions& options) {
-  const kernels::Shape shape{matmul.weight->rows, matmul.weight->cols};
-  if (matmul.weight->depth > 1 && matmul.weight->rows % kernels::kPanelRows != 0) return false;
-  const kernels::Layout layout = kernels::choose_matmul(m.format, shape, options.isa_mask).layout;
-  return kernels::find_kernel({op, m.format, m.act, layout, row_class, shape}, options.isa_mask) != nullptr;
+  const kernels::Layout layout = layout_of(*matmul.weight, options.isa_mask);
+  const kernels::Query query{op, m.format, m.act, layout, row_class, matmul_shape(*matmul.weight)};
+  return layout != kernels::Layout::disk && kernels::find_kernel(query, options.isa_mask) != nullptr;
 }
 
 // gate = x W, up = x V, out = act(gate) * up: one walk over both matrices, nothing in between is written. Many rows.
@@ -147,8 +145,7 @@ void fuse_expert_sum(Graph& graph, Steps& steps, const PlanOptions& options, Dec
       declines.push_back({"expert_sum", matmul->name, "no kernel for this format"});
       continue;
     }
-    kernels::ExpertSumArgs sum{args.of, args.routed};
-    sum.routed.weigh = !std::get<kernels::CombineArgs>(combine->args).weigh;
+    kernels::ExpertSumArgs sum{args.of, args.routed, std::get<kernels::CombineArgs>(combine->args).weigh};
     sum.of.rows = kernels::RowSet::tokens;
     matmul->args = sum;
     matmul->out = combine->out;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "kernels/registry.h"
 #include "model/model.h"
 
 namespace quern::plan {
@@ -69,6 +70,13 @@ struct Graph {
 bool is_row_wise(kernels::Op op);
 // Whether it multiplies rows with a matrix, each thread its share of the outputs.
 bool is_matmul(kernels::Op op);
+
+// How a matrix lies for the kernels of isa_mask. Matrices of a stack are packed as one: whole panels of 16 rows each,
+// or they stay as they are.
+kernels::Layout layout_of(const model::Weight& weight, uint32_t isa_mask);
+inline kernels::Shape matmul_shape(const model::Weight& weight) {
+  return {weight.rows, weight.cols};
+}
 
 // Which nodes run together: each inner list is a step. Fusions rewrite both graph and steps.
 using Steps = std::vector<std::vector<int>>;

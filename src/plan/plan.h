@@ -105,6 +105,12 @@ struct Plan {
   size_t arena_bytes = 0;
   size_t scratch_bytes = 0;  // per thread
   float* logits = nullptr;   // [n_out, n_vocab] f32, valid after a run
+
+  // As the plan's kernels and work counts want it: with the rows of RowSet::routed.
+  kernels::RunContext complete(kernels::RunContext ctx) const {
+    ctx.n_routed = options.routed_rows(ctx.n_rows);
+    return ctx;
+  }
 };
 
 // Compiles for memory at `arena` (arena_bytes of a plan compiled with arena == nullptr tell how much).

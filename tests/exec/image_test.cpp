@@ -380,10 +380,9 @@ TEST_F(ImageTest, SaverWritesWhatTheForegroundWrites) {
 }
 
 TEST(ImageMemory, CopyLeavesAQuarter) {
-  EXPECT_TRUE(copy_fits(3000, 4000));
-  EXPECT_FALSE(copy_fits(3001, 4000));
-  EXPECT_FALSE(copy_fits(1, 0));
-  EXPECT_FALSE(copy_fits(UINT64_MAX, UINT64_MAX));
+  EXPECT_EQ(weight_room(4000), 3000U);
+  EXPECT_EQ(weight_room(0), 0U);
+  EXPECT_LT(weight_room(UINT64_MAX), UINT64_MAX);
   EXPECT_GT(available_memory(), 0U);
 }
 
@@ -435,7 +434,7 @@ TEST(Layout, BytesAreThoseOfTheVersion) {
     kernel->fn(&args, {}, {0, 1, nullptr});
     hash = XXH3_64bits_withSeed(packed.data(), packed.size(), hash);
   }
-  EXPECT_EQ(hash, 0x6156f2267970ed45ULL) << "raise kLayoutVersion and put this number here: " << std::hex << hash;
+  EXPECT_EQ(hash, 0xefed3e7df27d7ab3ULL) << "raise kLayoutVersion and put this number here: " << std::hex << hash;
 }
 
 }  // namespace

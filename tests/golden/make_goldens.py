@@ -42,6 +42,7 @@ N_TOKENS, TOP = 96, 8
 LIMITS = {"F32": 1e-4, "llama-q-f16": 1e-4, "qwen3-q-bf16": 2.5e-4, "llama-q-q4_0": 2.3e-3, "llama-q-q4_1": 3e-3,
           "llama-q-q2_k": 8.5e-3, "qwen2-q-q5": 1.4e-3, "qwen3-q-q4_k": 2.4e-3, "gemma2-q-q5_k": 1.8e-3,
           "gemma3-q-mix": 6e-3, "phi3-q-iq4": 5.6e-3, "phi3-q-mxfp4": 1.5e-2, "gpt-oss-q-mxfp4": 1.9e-3,
+          "llama4-q-q8_0": 1.8e-3,
           # Here one position whose choice of experts turns over adds up to 6e-4 to the mean of all.
           **{f"qwen3moe-q-{f}": 1e-3 for f in ("q8_0", "q5_1", "q4_0", "q4_k", "q5_k", "q6_k")}}
 TURNED, ROUTER_NOISE = 0.03, 0.01  # share of routers' choices that may hang on 1 % of their input

@@ -75,7 +75,7 @@ TEST(Choices, CandidatesBeginWithTheDefaultAndHoldNoReference) {
     }
   }
   EXPECT_GT(queries, 100);
-  EXPECT_GT(rivals, queries / 2);
+  EXPECT_GT(rivals, queries / 4);  // portable code beside the tier, where a vector kernel serves the op
 }
 
 TEST(Choices, NamesReadBack) {

@@ -12,12 +12,6 @@
 namespace quern::kernels {
 namespace {
 
-RunContext rows_only(int n_rows) {
-  RunContext ctx;
-  ctx.n_rows = n_rows;
-  return ctx;
-}
-
 struct RouteCase {
   int n_experts, n_used;
   Gating gating;
@@ -214,7 +208,7 @@ class Problem {
   }
 
   // What the kernel (or ref) writes.
-  std::vector<float> solve(const Kernel& kernel, int n_threads, bool extras, bool weigh) {
+  std::vector<float> solve(const Kernel& kernel, int n_threads, bool extras, bool weigh, bool weigh_sum = true) {
     const bool disk = kernel.key.layout == Layout::disk;
     const bool pair = kernel.key.op == Op::expert_gated;
     const auto gate = disk ? gate_ : packed(gate_), up = disk || !pair ? up_ : packed(up_);
@@ -236,7 +230,7 @@ class Problem {
         m.y = y.data();
         m.residual = y.data();
       }
-      run(kernel, ExpertSumArgs{m, routed}, ctx, shape, n_threads);
+      run(kernel, ExpertSumArgs{m, routed, weigh_sum}, ctx, shape, n_threads);
     } else if (kernel.key.op == Op::expert_gated) {
       run(kernel, ExpertGatedArgs{{m, up_data, extras ? up_bias_.data() : nullptr, ActFn::swiglu_oai}, routed}, ctx,
           shape, n_threads);
@@ -318,26 +312,37 @@ TEST(Experts, EverySumHasTheBitsOfRef) {
   every_row_has_the_bits_of_ref(Op::expert_sum);
 }
 
-// The sum that one op makes is what expert_matmul and combine make.
+// The sum that one op makes is what expert_matmul and combine make, whether products, sums, both or neither are
+// weighed.
 TEST(Experts, ASumIsTheCombinedMatmul) {
-  const Kernel& sum = reference({Op::expert_sum, format::Format::q8_0, ActivationFormat::q8_32});
-  Problem problem(sum, 32, 64, 1, false, false);
-  const auto whole = problem.solve(sum, 1, false, false);
-  const auto parts =
-      problem.solve(reference({Op::expert_matmul, format::Format::q8_0, ActivationFormat::q8_32}), 1, false, false);
   const auto choices = some_choices(1, Problem::kUsed, Problem::kExperts);
-  std::vector<Kernel> all = candidates(Op::combine);
-  all.push_back(reference({Op::combine}));
-  for (const Kernel& kernel : all) {
-    std::vector<float> out(32);
-    const CombineArgs args{parts.data(),      choices.data(), nullptr, 32,
-                           Problem::kExperts, Problem::kUsed, true,    out.data()};
-    run(kernel, args, rows_only(1), {0, 32}, 1);
-    EXPECT_TRUE(same_bits(whole.data(), out.data(), out.size())) << kernel.name;
-    double first = 0;
-    for (size_t j = 0; j < choices.size(); ++j)
-      first += static_cast<double>(choices[j].weight) * static_cast<double>(parts[32 * j]);
-    EXPECT_NEAR(out[0], first, 1e-5);
+  std::vector<Kernel> sums, combines = candidates(Op::combine);
+  for (const Kernel& kernel : candidates(Op::expert_sum)) {
+    if (kernel.key.weight == format::Format::q8_0) sums.push_back(kernel);
+  }
+  sums.push_back(reference({Op::expert_sum, format::Format::q8_0, ActivationFormat::q8_32}));
+  combines.push_back(reference({Op::combine}));
+  ASSERT_GT(sums.size(), 1U);
+  for (const Kernel& sum : sums) {
+    Problem problem(sum, 32, 64, 1, false, false);
+    for (const bool weigh_products : {false, true}) {
+      const auto parts = problem.solve(reference({Op::expert_matmul, format::Format::q8_0, ActivationFormat::q8_32}), 1,
+                                       false, weigh_products);
+      for (const bool weigh : {false, true}) {
+        const auto whole = problem.solve(sum, 1, false, weigh_products, weigh);
+        for (const Kernel& combine : combines) {
+          std::vector<float> out(32);
+          const CombineArgs args{parts.data(),      choices.data(), nullptr, 32,
+                                 Problem::kExperts, Problem::kUsed, weigh,   out.data()};
+          run(combine, args, rows_only(1), {0, 32}, 1);
+          EXPECT_TRUE(same_bits(whole.data(), out.data(), out.size())) << sum.name << " " << combine.name;
+          double first = 0;
+          for (size_t j = 0; j < choices.size(); ++j)
+            first += (weigh ? static_cast<double>(choices[j].weight) : 1.0) * static_cast<double>(parts[32 * j]);
+          EXPECT_NEAR(out[0], first, 1e-5);
+        }
+      }
+    }
   }
 }
 

@@ -21,6 +21,12 @@ inline std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 
   return v;
 }
 
+inline RunContext rows_only(int n_rows) {
+  RunContext ctx;
+  ctx.n_rows = n_rows;
+  return ctx;
+}
+
 // Every registry row but ref's for an op that this processor can run.
 inline std::vector<Kernel> candidates(Op op) {
   const CpuInfo cpu = detect_cpu();

@@ -7,12 +7,6 @@
 namespace quern::kernels {
 namespace {
 
-RunContext rows_only(int n_rows) {
-  RunContext ctx;
-  ctx.n_rows = n_rows;
-  return ctx;
-}
-
 // Calls make(out) for the arguments that write to out, for ref and for every candidate, and compares all of out.
 template <class Make>
 void compare(Op op, size_t n_out, const std::vector<float>& initial, const RunContext& ctx, const Shape& shape,

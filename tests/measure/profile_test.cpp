@@ -14,14 +14,15 @@
 namespace quern::measure {
 namespace {
 
-std::shared_ptr<engine::Engine> tiny(int n_threads, std::vector<std::string> no_fuse = {}) {
+std::shared_ptr<engine::Engine> tiny(int n_threads, std::vector<std::string> no_fuse = {},
+                                     const std::string& name = "qwen3-q-q4_k") {
   const char* data = std::getenv("QUERN_TEST_DATA");
   engine::EngineOptions options;
   options.n_threads = n_threads;
   options.no_fuse = std::move(no_fuse);
   options.n_ctx = 256;
   auto engine =
-      engine::Engine::load(std::string(data != nullptr ? data : "build/testdata") + "/tiny/qwen3-q-q4_k.gguf", options);
+      engine::Engine::load(std::string(data != nullptr ? data : "build/testdata") + "/tiny/" + name + ".gguf", options);
   if (!engine.ok()) {
     ADD_FAILURE() << engine.error().message;
     return nullptr;
@@ -153,6 +154,19 @@ TEST(Profile, FormsCanBeReadBack) {
   EXPECT_EQ(lanes, (std::set<int>{0, 1}));
   EXPECT_EQ(slices, profile.slices.size());
   EXPECT_NE(profile_markdown(profile).find("matmul Q4_K gate_up"), std::string::npos);
+}
+
+TEST(Profile, WhatFusionsDeclineIsShownWithItsReason) {
+  const auto engine = tiny(1, {}, "gpt-oss-q-mxfp4");
+  ASSERT_NE(engine, nullptr);
+  const Profile profile = profile_of(*engine, small());
+  ASSERT_EQ(profile.phases.size(), 2U);
+  const std::string line = "times: expert_sum, first at blk.0.ffn_down_exps: more than one row\n";
+  EXPECT_NE(profile.phases[0].declines.find(line), std::string::npos) << profile.phases[0].declines;
+  EXPECT_EQ(profile.phases[1].declines, "");
+  EXPECT_NE(profile_markdown(profile).find(line), std::string::npos);
+  const auto j = nlohmann::json::parse(profile_json(profile));
+  EXPECT_EQ(j["phases"][0]["declines"], profile.phases[0].declines);
 }
 
 TEST(Profile, PartOfTheRoofline) {

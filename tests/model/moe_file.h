@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "file/gguf.h"
 #include "file/gguf_writer.h"
 #include "format/format.h"
+#include "model/model.h"
 
 namespace quern::model::testing {
 
@@ -120,6 +122,25 @@ class ModelFile {
   std::vector<std::pair<std::string, OwnedValue>> keys_;
   std::vector<Declared> tensors_;
 };
+
+struct Loaded {
+  std::unique_ptr<file::GgufFile> file;
+  std::unique_ptr<Model> model;
+  const Spec& spec() const { return model->spec; }
+  const LayerSpec& layer(size_t i) const { return model->spec.layers.at(i); }
+  const RopeSpec& rope(size_t i) const { return layer(i).rope; }
+  const Weight* weight(size_t i, Role role) const { return model->layers.at(i).get(role); }
+};
+
+inline Loaded load(const ModelFile& made) {
+  auto file = file::GgufFile::open(made.write());
+  EXPECT_TRUE(file.ok()) << file.error().message;
+  Loaded loaded{std::make_unique<file::GgufFile>(*std::move(file)), nullptr};
+  auto model = load_model(*loaded.file, 0);
+  EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
+  if (model.ok()) loaded.model = *std::move(model);
+  return loaded;
+}
 
 inline std::string block(uint64_t i) {
   return "blk." + std::to_string(i) + ".";

@@ -14,24 +14,6 @@ namespace {
 using namespace testing;
 using file::GgufFile;
 
-struct Loaded {
-  std::unique_ptr<GgufFile> file;
-  std::unique_ptr<Model> model;
-  const Spec& spec() const { return model->spec; }
-  const LayerSpec& layer(size_t i) const { return model->spec.layers.at(i); }
-  const Weight* weight(size_t i, Role role) const { return model->layers.at(i).get(role); }
-};
-
-Loaded load(const ModelFile& made) {
-  auto file = GgufFile::open(made.write());
-  EXPECT_TRUE(file.ok()) << file.error().message;
-  Loaded loaded{std::make_unique<GgufFile>(*std::move(file)), nullptr};
-  auto model = load_model(*loaded.file, 0);
-  EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
-  if (model.ok()) loaded.model = *std::move(model);
-  return loaded;
-}
-
 void expect_refused(const ModelFile& made, Status status, const std::vector<std::string>& parts) {
   const auto file = GgufFile::open(made.write());
   ASSERT_TRUE(file.ok()) << file.error().message;

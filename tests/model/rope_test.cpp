@@ -60,22 +60,6 @@ TEST(Yarn, Magnitude) {  // 0.1 * log(factor) + 1, over 0.1 * multiplier * log(f
   EXPECT_EQ(yarn_magnitude(0.5, 0), 1.0);
 }
 
-struct Loaded {
-  std::unique_ptr<GgufFile> file;
-  std::unique_ptr<Model> model;
-  const RopeSpec& rope(size_t i) const { return model->spec.layers.at(i).rope; }
-};
-
-Loaded load(const ModelFile& made) {
-  auto file = GgufFile::open(made.write());
-  EXPECT_TRUE(file.ok()) << file.error().message;
-  Loaded loaded{std::make_unique<GgufFile>(*std::move(file)), nullptr};
-  auto model = load_model(*loaded.file, 0);
-  EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
-  if (model.ok()) loaded.model = *std::move(model);
-  return loaded;
-}
-
 // With heads of 8: base 10000, factor 4, original context 64: low 0, high 2 (pair(1) is 1.008).
 ModelFile yarned(ModelFile f) {
   return f.set("rope.scaling.type", OwnedValue::of("yarn"))

@@ -9,7 +9,6 @@ stands anywhere before, in the prompt or in the reply. Attention computes that: 
 the mean of all tokens so far, in which each token of a rule has a place of its own. All other weights are zero.
 Needs: numpy, gguf.
 """
-import argparse
 import sys
 from pathlib import Path
 
@@ -133,21 +132,5 @@ def write(name, path):
     w.close()
 
 
-def main():
-    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ap.add_argument("outdir", nargs="?")
-    ap.add_argument("names", nargs="*")
-    ap.add_argument("--list", action="store_true")
-    a = ap.parse_args()
-    if a.list:
-        print("\n".join(SCRIPTS))
-        return
-    if not a.outdir:
-        ap.error("name an output folder")
-    Path(a.outdir).mkdir(parents=True, exist_ok=True)
-    for name in a.names or SCRIPTS:
-        write(name, str(Path(a.outdir) / f"{name}.gguf"))
-
-
 if __name__ == "__main__":
-    main()
+    tiny_models.command_line(__doc__, SCRIPTS, lambda names: names or SCRIPTS, write)

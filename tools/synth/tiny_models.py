@@ -47,6 +47,7 @@ GLM4MOE = MOE | dict(arch="glm4moe", pre="glm4", qkv_bias=True, rope_base=1e6, r
                      ff_shared=32, shared=1, gating=ExpertGatingFuncType.SIGMOID, exp_norm=True, exp_scale=1.5,
                      selection_bias=True, post_norm=True)
 EIGHT = dict(dim=128, ff_exp=64)             # rows of whole 32-weight blocks
+LLAMA4 = MOE | dict(arch="llama4", pre="llama4", layers=5, used=1, moe_step=2, ff_shared=32, ff=64)
 BIG = dict(dim=256, ff_exp=256, experts=4)   # rows of whole 256-weight blocks
 MISTRAL3 = BASE | dict(arch="mistral3", pre="tekken", head_dim=32, dim=96, rope_base=1e6, yarn=(8.0, 2048))
 
@@ -104,8 +105,8 @@ MODELS = {
     "qwen3moe-q-q6_k": QWEN3MOE | BIG | stacks("Q6_K", "Q4_K"),
     "glm4moe": GLM4MOE | dict(groups=4, groups_used=2, used=3),
     "glm4moe-flat": GLM4MOE | dict(qk_norm=True, exp_norm=False, ff_shared=64, shared=2, rope_dim=32, used=3),
-    "llama4": MOE | dict(arch="llama4", pre="llama4", layers=5, used=1, moe_step=2, ff_shared=32,
-                         ff=64),
+    "llama4": LLAMA4,
+    "llama4-q-q8_0": LLAMA4 | EIGHT | dict(ff_shared=64) | stacks("Q8_0"),
 }
 
 # Bytes of a block, and its weights: of the formats whose blocks are drawn packed (the gguf package cannot quantize most
@@ -473,21 +474,22 @@ def token_ids(n, seed=7, vocab=VOCAB):
     return ids
 
 
-def main():
-    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def command_line(doc, known, chosen, write_one):
+    """OUTDIR [NAMES] | --list: write_one(name, path) for each of chosen(NAMES)."""
+    ap = argparse.ArgumentParser(description=doc.split("\n")[0])
     ap.add_argument("outdir", nargs="?")
     ap.add_argument("names", nargs="*")
     ap.add_argument("--list", action="store_true")
     a = ap.parse_args()
     if a.list:
-        print("\n".join(MODELS))
+        print("\n".join(known))
         return
     if not a.outdir:
         ap.error("name an output folder")
     Path(a.outdir).mkdir(parents=True, exist_ok=True)
-    for name in select(a.names):
-        write(name, str(Path(a.outdir) / f"{name}.gguf"))
+    for name in chosen(a.names):
+        write_one(name, str(Path(a.outdir) / f"{name}.gguf"))
 
 
 if __name__ == "__main__":
-    main()
+    command_line(__doc__, MODELS, select, write)

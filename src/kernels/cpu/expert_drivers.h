@@ -80,15 +80,13 @@ void expert_sum_direct(const ExpertSumArgs& a, const RunContext& ctx, const Work
     const Panels<Core> panels(one);
     const Ahead ahead(after_entry(a.of, r, i, r.n_used, panels.n, panels.panel_size), panels.end(range.end), w);
     const float choice = r.choices[i].weight;
-    const f32x16 weight = f32x16::broadcast(r.weigh ? 1.0F : choice);
+    const f32x16 weight = f32x16::broadcast(a.weigh ? choice : 1.0F);
     const Row x[1] = {rows.row(i)};
     for (int64_t p = range.begin; p < range.end; ++p) {
       f32x16 acc[1];
       Core::template direct_panel<1>(panels.at(p), x, panels.n_blocks, ahead, acc);
       f32x16 value = r.weigh ? acc[0] * f32x16::broadcast(choice) : acc[0];
-      const int64_t left = a.of.n_out - p * kPanelRows;
-      const int lanes = left < kPanelRows ? static_cast<int>(left) : static_cast<int>(kPanelRows);
-      if (one.bias != nullptr) value = value + load_n(one.bias + p * kPanelRows, lanes);
+      if (one.bias != nullptr) value = value + load_n(one.bias + p * kPanelRows, panel_lanes(one.n_out, p));
       float* sum = sums + (p - range.begin) * kPanelRows;
       fma(weight, value, i == 0 ? f32x16::zero() : f32x16::load(sum)).store(sum);
     }
@@ -142,7 +140,7 @@ __attribute__((noinline)) inline void weigh_tile(const Routed& r, const Buckets&
 template <class Core>
 void expert_tiled(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const Routed& r = a.routed;
-  const Buckets b(const_cast<int32_t*>(r.buckets), r.n_experts, int64_t{ctx.n_rows} * r.n_used);
+  const Buckets b(r.buckets, r.n_experts, int64_t{ctx.n_rows} * r.n_used);
   const XTiles x(a.of);
   const int64_t n_panels = panel_count(a.of.n_out), n_groups = (n_panels + kTilePanels - 1) / kTilePanels;
   for_each_expert_group(
@@ -176,7 +174,7 @@ void expert_tiled(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker
 template <class Core>
 void expert_gated_tiled(const ExpertGatedArgs& a, const RunContext& ctx, const Worker& w) {
   const Routed& r = a.routed;
-  const Buckets b(const_cast<int32_t*>(r.buckets), r.n_experts, int64_t{ctx.n_rows} * r.n_used);
+  const Buckets b(r.buckets, r.n_experts, int64_t{ctx.n_rows} * r.n_used);
   const XTiles x(a.of.gate);
   const int64_t n_panels = panel_count(a.of.gate.n_out);
   for_each_expert_group(

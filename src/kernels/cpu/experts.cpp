@@ -10,11 +10,9 @@ constexpr int kMostExperts = 1024, kMostUsed = 64;
 
 // x[i] = exp(x[i] - largest) / sum, n <= kMostExperts; lanes past n count as nothing.
 QUERN_FN void softmax(float* x, int n) {
-  f32x16 largest = f32x16::broadcast(x[0]);
-  for (int i = 0; i < n; ++i) {
-    const float v = x[i] > largest.lane(0) ? x[i] : largest.lane(0);
-    largest = f32x16::broadcast(v);
-  }
+  float top = x[0];
+  for (int i = 1; i < n; ++i) top = x[i] > top ? x[i] : top;
+  const f32x16 largest = f32x16::broadcast(top);
   f32x16 sums = f32x16::zero();
   for (int i = 0; i < n; i += 16) {
     const int lanes = n - i < 16 ? n - i : 16;
@@ -154,7 +152,7 @@ void gather_row(const GatherArgs& a, const format::ActivationLayout& row, const 
 }
 
 void gather(const GatherArgs& a, const RunContext& ctx, const Worker& w) {
-  const Buckets b(const_cast<int32_t*>(a.buckets), a.n_experts, int64_t{ctx.n_rows} * a.n_used);
+  const Buckets b(a.buckets, a.n_experts, int64_t{ctx.n_rows} * a.n_used);
   const auto n = static_cast<size_t>(a.n);
   const format::ActivationLayout row = format::activation_layout(format::in_rows(a.format), n);
   const format::ActivationTile tile = format::activation_tile(a.format, n);
@@ -170,7 +168,7 @@ void gather(const GatherArgs& a, const RunContext& ctx, const Worker& w) {
 
 void combine(const CombineArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = rows_of(ctx.n_rows, w);
-  const Buckets b(const_cast<int32_t*>(a.buckets), a.n_experts, int64_t{ctx.n_rows} * a.n_used);
+  const Buckets b(a.buckets, a.n_experts, int64_t{ctx.n_rows} * a.n_used);
   for (int64_t row = r.begin; row < r.end; ++row) {
     by_16(
         a.n, [&](int64_t k, int lanes) __attribute__((always_inline)) {

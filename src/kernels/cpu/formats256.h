@@ -48,58 +48,57 @@ QUERN_FN void six_bit_subs(const u8* s, i32x16* scales, i32x16* minima) {
   }
 }
 
-struct Q4_K : Planes<Format::q4_k, 4> {
+struct Q4_K : Blocks<Format::q4_k> {
   using Block = format::BlockQ4K;
   static constexpr Format kFormat = Format::q4_k;
   static constexpr bool kMin = true, kSmall = true;
-  static constexpr int kBias = 0, kSub = 32, kPlaneCount = 4;
+  static constexpr int kBias = 0, kSub = 32;
   using Code = u8;
-  using Planes::Planes;
-  QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const { nibbles256(bytes_at(plane[0] + b * 2048), s, out); }
-  QUERN_FN void sub_scales(int64_t b, i32x16* out) const { six_bit_subs(bytes_at(plane[1] + b * 192), out, nullptr); }
-  QUERN_FN void sub_minima(int64_t b, i32x16* out) const { six_bit_subs(bytes_at(plane[1] + b * 192), nullptr, out); }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[2] + b * 32)); }
-  QUERN_FN f32x16 minimum(int64_t b) const { return f32x16::load_f16(halves_at(plane[3] + b * 32)); }
+  using Blocks::Blocks;
+  QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const { nibbles256(bytes_at(field<0>(b)), s, out); }
+  QUERN_FN void sub_scales(int64_t b, i32x16* out) const { six_bit_subs(bytes_at(field<1>(b)), out, nullptr); }
+  QUERN_FN void sub_minima(int64_t b, i32x16* out) const { six_bit_subs(bytes_at(field<1>(b)), nullptr, out); }
+  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(field<2>(b))); }
+  QUERN_FN f32x16 minimum(int64_t b) const { return f32x16::load_f16(halves_at(field<3>(b))); }
 };
 
-struct Q5_K : Planes<Format::q5_k, 5> {
+struct Q5_K : Blocks<Format::q5_k> {
   using Block = format::BlockQ5K;
   static constexpr Format kFormat = Format::q5_k;
   static constexpr bool kMin = true, kSmall = true;
-  static constexpr int kBias = 0, kSub = 32, kPlaneCount = 5;
+  static constexpr int kBias = 0, kSub = 32;
   using Code = u8;
-  using Planes::Planes;
+  using Blocks::Blocks;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
-    nibbles256(bytes_at(plane[0] + b * 2048), s, out);
+    nibbles256(bytes_at(field<0>(b)), s, out);
 #pragma GCC unroll kDeep
-    for (int g = 0; g < 8; ++g)
-      out[g] = out[g] | bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 512) + g * 64), s, 1, 4);
+    for (int g = 0; g < 8; ++g) out[g] = out[g] | bits_of_bytes(u8x64::load(bytes_at(field<1>(b)) + g * 64), s, 1, 4);
   }
   QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
-    six_bit_subs(bytes_at(plane[2] + b * 192), out, nullptr);
+    six_bit_subs(bytes_at(field<2>(b)), out, nullptr);
   }
   QUERN_FN void sub_minima(int64_t b, i32x16* out) const {
-    six_bit_subs(bytes_at(plane[2] + b * 192), nullptr, out);
+    six_bit_subs(bytes_at(field<2>(b)), nullptr, out);
   }
   QUERN_FN f32x16 scale(int64_t b) const {
-    return f32x16::load_f16(halves_at(plane[3] + b * 32));
+    return f32x16::load_f16(halves_at(field<3>(b)));
   }
   QUERN_FN f32x16 minimum(int64_t b) const {
-    return f32x16::load_f16(halves_at(plane[4] + b * 32));
+    return f32x16::load_f16(halves_at(field<4>(b)));
   }
 };
 
-struct Q6_K : Planes<Format::q6_k, 4> {
+struct Q6_K : Blocks<Format::q6_k> {
   using Block = format::BlockQ6K;
   static constexpr Format kFormat = Format::q6_k;
   static constexpr bool kMin = false, kSmall = true;
-  static constexpr int kBias = 32, kSub = 16, kPlaneCount = 4;
+  static constexpr int kBias = 32, kSub = 16;
   using Code = u8;
-  using Planes::Planes;
+  using Blocks::Blocks;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
     const int half = s / 4, quarter = s % 4;
-    const u8* low = bytes_at(plane[0] + b * 2048) + (half * 16 + quarter % 2 * 8) * 64;
-    const u8* high = bytes_at(plane[1] + b * 1024) + half * 8 * 64;
+    const u8* low = bytes_at(field<0>(b)) + (half * 16 + quarter % 2 * 8) * 64;
+    const u8* high = bytes_at(field<1>(b)) + half * 8 * 64;
 #pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) {
       out[g] = bits_of_bytes(u8x64::load(low + g * 64), quarter / 2 * 4, 4, 0) |
@@ -107,23 +106,23 @@ struct Q6_K : Planes<Format::q6_k, 4> {
     }
   }
   QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
-    widen_subs<16>(reinterpret_cast<const i8*>(plane[2] + b * 256), out);
+    widen_subs<16>(reinterpret_cast<const i8*>(field<2>(b)), out);
   }
   QUERN_FN f32x16 scale(int64_t b) const {
-    return f32x16::load_f16(halves_at(plane[3] + b * 32));
+    return f32x16::load_f16(halves_at(field<3>(b)));
   }
 };
 
-struct Q3_K : Planes<Format::q3_k, 4> {
+struct Q3_K : Blocks<Format::q3_k> {
   using Block = format::BlockQ3K;
   static constexpr Format kFormat = Format::q3_k;
   static constexpr bool kMin = false, kSmall = true;
-  static constexpr int kBias = 4, kSub = 16, kPlaneCount = 4;
+  static constexpr int kBias = 4, kSub = 16;
   using Code = u8;
-  using Planes::Planes;
+  using Blocks::Blocks;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
-    const u8* low = bytes_at(plane[0] + b * 1024) + s / 4 * 8 * 64;
-    const u8* high = bytes_at(plane[1] + b * 512);
+    const u8* low = bytes_at(field<0>(b)) + s / 4 * 8 * 64;
+    const u8* high = bytes_at(field<1>(b));
 #pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) {
       out[g] = bits_of_bytes(u8x64::load(low + g * 64), s % 4 * 2, 2, 0) |
@@ -132,7 +131,7 @@ struct Q3_K : Planes<Format::q3_k, 4> {
   }
   // Sub-scale j: low four bits in a nibble of byte j % 8, the upper two in byte 8 + j % 4.
   QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
-    const u8* s = bytes_at(plane[2] + b * 192);
+    const u8* s = bytes_at(field<2>(b));
     const u8x64 low0 = u8x64::load(s), low1 = u8x64::load(s + 64), high = u8x64::load(s + 128),
                 middle = u8x64::broadcast(32);
     i8 all[256];
@@ -143,26 +142,26 @@ struct Q3_K : Planes<Format::q3_k, 4> {
     widen_subs<16>(all, out);
   }
   QUERN_FN f32x16 scale(int64_t b) const {
-    return f32x16::load_f16(halves_at(plane[3] + b * 32));
+    return f32x16::load_f16(halves_at(field<3>(b)));
   }
 };
 
-struct Q2_K : Planes<Format::q2_k, 4> {
+struct Q2_K : Blocks<Format::q2_k> {
   using Block = format::BlockQ2K;
   static constexpr Format kFormat = Format::q2_k;
   static constexpr bool kMin = true, kSmall = true;
-  static constexpr int kBias = 0, kSub = 16, kPlaneCount = 4;
+  static constexpr int kBias = 0, kSub = 16;
   using Code = u8;
-  using Planes::Planes;
+  using Blocks::Blocks;
   QUERN_FN void codes(int64_t b, int s, u8x64 out[8]) const {
-    const u8* q = bytes_at(plane[0] + b * 1024) + s / 4 * 8 * 64;
+    const u8* q = bytes_at(field<0>(b)) + s / 4 * 8 * 64;
 #pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) out[g] = bits_of_bytes(u8x64::load(q + g * 64), s % 4 * 2, 2, 0);
   }
   QUERN_FN void subs(int64_t b, int first_bit, i32x16* out) const {
     u8 all[256];
     for (int j = 0; j < 4; ++j)
-      bits_of_bytes(u8x64::load(bytes_at(plane[1] + b * 256) + 64 * j), first_bit, 4, 0).store(all + 64 * j);
+      bits_of_bytes(u8x64::load(bytes_at(field<1>(b)) + 64 * j), first_bit, 4, 0).store(all + 64 * j);
     widen_subs<16>(all, out);
   }
   QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
@@ -172,35 +171,35 @@ struct Q2_K : Planes<Format::q2_k, 4> {
     subs(b, 4, out);
   }
   QUERN_FN f32x16 scale(int64_t b) const {
-    return f32x16::load_f16(halves_at(plane[2] + b * 32));
+    return f32x16::load_f16(halves_at(field<2>(b)));
   }
   QUERN_FN f32x16 minimum(int64_t b) const {
-    return f32x16::load_f16(halves_at(plane[3] + b * 32));
+    return f32x16::load_f16(halves_at(field<3>(b)));
   }
 };
 
-struct Iq4Xs : Planes<Format::iq4_xs, 4> {
+struct Iq4Xs : Blocks<Format::iq4_xs> {
   using Block = format::BlockIq4Xs;
   static constexpr Format kFormat = Format::iq4_xs;
   static constexpr bool kMin = false, kSmall = !kWide;
-  static constexpr int kBias = kWide ? 128 : 0, kSub = 32, kPlaneCount = 4;
+  static constexpr int kBias = kWide ? 128 : 0, kSub = 32;
   using Code = choose<kWide, u8, i8>;
-  using Planes::Planes;
+  using Blocks::Blocks;
   QUERN_FN void codes(int64_t b, int s, lat<Code, 64> out[8]) const {
     u8x64 index[8];
-    nibbles(bytes_at(plane[0] + b * 2048) + s * 256, index);
+    nibbles(bytes_at(field<0>(b)) + s * 256, index);
     Table32<Format::iq4_nl, 128, false>::lookup(format::kIq4Values, index, out);
   }
   QUERN_FN void sub_scales(int64_t b, i32x16* out) const {
-    const u8* high = bytes_at(plane[1] + b * 32);
-    const u8* low = bytes_at(plane[2] + b * 64);
+    const u8* high = bytes_at(field<1>(b));
+    const u8* low = bytes_at(field<2>(b));
     for (int s = 0; s < 8; ++s) {
       const u32x16 l = widen<u32>(u8x16::load(low + s / 2 * 16)) >> (s % 2 * 4) & u32x16::broadcast(15);
       const u32x16 h = widen<u32>(u8x16::load(high + s / 4 * 16)) >> (s % 4 * 2) & u32x16::broadcast(3);
       out[s] = as<i32>(l | h << 4) - i32x16::broadcast(32);
     }
   }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[3] + b * 32)); }
+  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(field<3>(b))); }
 };
 
 }  // namespace quern::kernels::QUERN_ISA

@@ -2,7 +2,7 @@
 // row, and maybe a minimum. One struct per format:
 //   kFormat, Block (on disk), kMin (has a minimum), kBias (codes are stored plus this), Code (u8 or i8),
 //   kSmall (codes fit idot4_small)
-//   Planes(panel, n_blocks): where the fields lie; codes(b, out), scale(b), minimum(b).
+//   made of a panel; codes(b, out), scale(b), minimum(b) of its block b.
 #pragma once
 
 #include "format/blocks.h"
@@ -38,94 +38,98 @@ QUERN_FN void add_fifth_bits(const u8* high, u8x64 out[8]) {
   for (int g = 0; g < 8; ++g) out[g] = out[g] | (as<u8>(g < 4 ? bits << (4 - g) : bits >> (g - 4)) & mask);
 }
 
-template <Format kF, int kPlanes>
-struct Planes {
-  const std::byte* plane[kPlanes];
-  QUERN_FN Planes(const std::byte* panel, const size_t* offsets) {
-    for (int i = 0; i < kPlanes; ++i) plane[i] = panel + offsets[i];
+// A panel: blocks of 16 rows.
+template <Format kF>
+struct Blocks {
+  static constexpr int kBlockBytes = field_offset(kF, block_fields(kF).n);
+  const std::byte* panel;
+  explicit QUERN_FN Blocks(const std::byte* p) : panel(p) {}
+  template <int kField>
+  QUERN_FN const std::byte* field(int64_t b) const {
+    return panel + b * kBlockBytes + field_offset(kF, kField);
   }
 };
 
-struct Q4_0 : Planes<Format::q4_0, 2> {
+struct Q4_0 : Blocks<Format::q4_0> {
   using Block = format::BlockQ4_0;
   static constexpr Format kFormat = Format::q4_0;
   static constexpr bool kMin = false, kSmall = true;
-  static constexpr int kBias = 8, kPlaneCount = 2;
+  static constexpr int kBias = 8;
   using Code = u8;
-  using Planes::Planes;
-  QUERN_FN void codes(int64_t b, u8x64 out[8]) const { nibbles(bytes_at(plane[0] + b * 256), out); }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[1] + b * 32)); }
+  using Blocks::Blocks;
+  QUERN_FN void codes(int64_t b, u8x64 out[8]) const { nibbles(bytes_at(field<0>(b)), out); }
+  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(field<1>(b))); }
 };
 
-struct Q4_1 : Planes<Format::q4_1, 3> {
+struct Q4_1 : Blocks<Format::q4_1> {
   using Block = format::BlockQ4_1;
   static constexpr Format kFormat = Format::q4_1;
   static constexpr bool kMin = true, kSmall = true;
-  static constexpr int kBias = 0, kPlaneCount = 3;
+  static constexpr int kBias = 0;
   using Code = u8;
-  using Planes::Planes;
-  QUERN_FN void codes(int64_t b, u8x64 out[8]) const { nibbles(bytes_at(plane[0] + b * 256), out); }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[1] + b * 32)); }
-  QUERN_FN f32x16 minimum(int64_t b) const { return f32x16::load_f16(halves_at(plane[2] + b * 32)); }
+  using Blocks::Blocks;
+  QUERN_FN void codes(int64_t b, u8x64 out[8]) const { nibbles(bytes_at(field<0>(b)), out); }
+  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(field<1>(b))); }
+  QUERN_FN f32x16 minimum(int64_t b) const { return f32x16::load_f16(halves_at(field<2>(b))); }
 };
 
-struct Q5_0 : Planes<Format::q5_0, 3> {
+struct Q5_0 : Blocks<Format::q5_0> {
   using Block = format::BlockQ5_0;
   static constexpr Format kFormat = Format::q5_0;
   static constexpr bool kMin = false, kSmall = true;
-  static constexpr int kBias = 16, kPlaneCount = 3;
+  static constexpr int kBias = 16;
   using Code = u8;
-  using Planes::Planes;
+  using Blocks::Blocks;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const {
-    nibbles(bytes_at(plane[0] + b * 256), out);
-    add_fifth_bits(bytes_at(plane[1] + b * 64), out);
+    nibbles(bytes_at(field<0>(b)), out);
+    add_fifth_bits(bytes_at(field<1>(b)), out);
   }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[2] + b * 32)); }
+  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(field<2>(b))); }
 };
 
-struct Q5_1 : Planes<Format::q5_1, 4> {
+struct Q5_1 : Blocks<Format::q5_1> {
   using Block = format::BlockQ5_1;
   static constexpr Format kFormat = Format::q5_1;
   static constexpr bool kMin = true, kSmall = true;
-  static constexpr int kBias = 0, kPlaneCount = 4;
+  static constexpr int kBias = 0;
   using Code = u8;
-  using Planes::Planes;
+  using Blocks::Blocks;
   QUERN_FN void codes(int64_t b, u8x64 out[8]) const {
-    nibbles(bytes_at(plane[0] + b * 256), out);
-    add_fifth_bits(bytes_at(plane[1] + b * 64), out);
+    nibbles(bytes_at(field<0>(b)), out);
+    add_fifth_bits(bytes_at(field<1>(b)), out);
   }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[2] + b * 32)); }
-  QUERN_FN f32x16 minimum(int64_t b) const { return f32x16::load_f16(halves_at(plane[3] + b * 32)); }
+  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(field<2>(b))); }
+  QUERN_FN f32x16 minimum(int64_t b) const { return f32x16::load_f16(halves_at(field<3>(b))); }
 };
 
 // Codes of the full signed byte: where the dot instruction wants an unsigned operand they are moved up by 128.
-struct Q8_0 : Planes<Format::q8_0, 2> {
+struct Q8_0 : Blocks<Format::q8_0> {
   using Block = format::BlockQ8_0;
   static constexpr Format kFormat = Format::q8_0;
   static constexpr bool kMin = false, kSmall = !kWide;
-  static constexpr int kBias = kWide ? 128 : 0, kPlaneCount = 2;
+  static constexpr int kBias = kWide ? 128 : 0;
   using Code = choose<kWide, u8, i8>;
-  using Planes::Planes;
+  using Blocks::Blocks;
   QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
 #pragma GCC unroll kDeep
     for (int g = 0; g < 8; ++g) {
-      const u8x64 v = u8x64::load(bytes_at(plane[0] + b * 512 + g * 64));
+      const u8x64 v = u8x64::load(bytes_at(field<0>(b) + g * 64));
       out[g] = as<Code>(kWide ? v ^ u8x64::broadcast(0x80) : v);
     }
   }
   QUERN_FN f32x16 scale(int64_t b) const {
-    return f32x16::load_f16(halves_at(plane[1] + b * 32));
+    return f32x16::load_f16(halves_at(field<1>(b)));
   }
 };
 
 // Codes are table values, moved up where the operand is unsigned.
 template <Format kF, int kUp, bool kIsSmall>
-struct Table32 : Planes<kF, 2> {
+struct Table32 : Blocks<kF> {
   static constexpr Format kFormat = kF;
   static constexpr bool kMin = false, kSmall = kIsSmall || !kWide;
-  static constexpr int kBias = kWide ? kUp : 0, kPlaneCount = 2;
+  static constexpr int kBias = kWide ? kUp : 0;
   using Code = choose<kWide, u8, i8>;
-  using Planes<kF, 2>::Planes;
+  using Blocks<kF>::Blocks;
   static QUERN_FN void lookup(const int8_t* values, u8x64 index[8], lat<Code, 64> out[8]) {
     const lat<i8, 16> table = i8x16::load(values) + i8x16::broadcast(static_cast<i8>(kBias));
 #pragma GCC unroll kDeep
@@ -138,10 +142,10 @@ struct Iq4Nl : Table32<Format::iq4_nl, 128, false> {
   using Table32::Table32;
   QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
     u8x64 index[8];
-    nibbles(bytes_at(plane[0] + b * 256), index);
+    nibbles(bytes_at(field<0>(b)), index);
     lookup(format::kIq4Values, index, out);
   }
-  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(plane[1] + b * 32)); }
+  QUERN_FN f32x16 scale(int64_t b) const { return f32x16::load_f16(halves_at(field<1>(b))); }
 };
 
 // The scale 2^(e - 128) as float bits; exponents 0 and 1 give denormals.
@@ -150,11 +154,11 @@ struct Mxfp4 : Table32<Format::mxfp4, 12, true> {
   using Table32::Table32;
   QUERN_FN void codes(int64_t b, lat<Code, 64> out[8]) const {
     u8x64 index[8];
-    nibbles(bytes_at(plane[0] + b * 256), index);
+    nibbles(bytes_at(field<0>(b)), index);
     lookup(format::kMxfp4Values, index, out);
   }
   QUERN_FN f32x16 scale(int64_t b) const {
-    const u32x16 e = widen<u32>(u8x16::load(bytes_at(plane[1] + b * 16)));
+    const u32x16 e = widen<u32>(u8x16::load(bytes_at(field<1>(b))));
     const u32x16 normal = (e - u32x16::broadcast(1)) << 23, denormal = u32x16::broadcast(0x00200000U) << e;
     return as<float>(select(e < u32x16::broadcast(2), denormal, normal));
   }

@@ -133,7 +133,7 @@ struct Core256 {
       for (int t = 0; t < kTokens; ++t) sum[t] = min_sum[t] = i32x16::zero();
 #pragma GCC unroll kDeep
       for (int s = 0; s < 8; ++s) {
-        ahead.ask<F, 8>(f.plane[0], b, s);
+        ahead.ask<F, 8>(f.panel, b, s);
         lat<typename F::Code, 64> codes[8];
         f.codes(b, s, codes);
         const int j = s * (32 / F::kSub);

@@ -59,7 +59,7 @@ struct Core32 {
                                     f32x16 (&acc)[kTokens]) {
     for (int t = 0; t < kTokens; ++t) acc[t] = f32x16::zero();
     for (int64_t b = 0; b < n_blocks; ++b) {
-      ahead.ask<F>(f.plane[0], b);
+      ahead.ask<F>(f.panel, b);
       lat<typename F::Code, 64> codes[8];
       f.codes(b, codes);
       const f32x16 d = f.scale(b);

@@ -8,10 +8,16 @@
 
 namespace quern::kernels::QUERN_ISA {
 
+// Rows of the matrix in a panel: 16 but in the last one.
+QUERN_FN int panel_lanes(int64_t n_out, int64_t panel) {
+  const int64_t left = n_out - panel * kPanelRows;
+  return left < kPanelRows ? static_cast<int>(left) : static_cast<int>(kPanelRows);
+}
+
 // y[row][16 panel ..] = residual + (value + bias); lanes past the matrix are not written.
 QUERN_FN void finish(const MatmulArgs& a, int64_t panel, int64_t row, f32x16 value) {
-  const int64_t first = panel * kPanelRows, left = a.n_out - first;
-  const int lanes = left < kPanelRows ? static_cast<int>(left) : static_cast<int>(kPanelRows);
+  const int64_t first = panel * kPanelRows;
+  const int lanes = panel_lanes(a.n_out, panel);
   if (a.bias != nullptr) value = value + load_n(a.bias + first, lanes);
   if (a.residual != nullptr) value = load_n(a.residual + row * a.y_stride + first, lanes) + value;
   store_n(value, a.y + row * a.y_stride + first, lanes);
@@ -32,11 +38,9 @@ QUERN_FN void finish_routed(const MatmulArgs& a, const Routed& r, int64_t panel,
 }
 
 // A thread's walk over its panels asks for what it reaches kAhead bytes later, and near the end for the beginning of
-// what it reads next. The planes of a panel are short streams that the hardware's prefetcher learns late; taken
-// together they are one long stream, of which each block asks for its part. Measured: formats that unpack much want it
-// far ahead; plain bytes are read fast enough to come too early that way.
-template <class F>
-inline constexpr int kAhead = kIsSame<typename F::Block, format::BlockQ8_0> ? 8192 : 32768;
+// what it reads next. The hardware's prefetcher follows a panel by itself, but not far enough where a block's unpacking
+// takes long.
+inline constexpr int kAhead = 8192;
 struct Ahead {
   const std::byte* end;  // of the thread's panels
   ptrdiff_t jump;        // from there to the next read
@@ -50,7 +54,7 @@ struct Ahead {
   QUERN_FN void ask(const std::byte* panel, int64_t block, int i = 0) const {
     constexpr int kBytes = 16 * sizeof(typename F::Block), kPart = kBytes / kParts;
     static_assert(kBytes % kParts == 0);
-    const std::byte* p = panel + block * kBytes + i * kPart + kAhead<F>;
+    const std::byte* p = panel + block * kBytes + i * kPart + kAhead;
     p += p < end ? 0 : jump;
     asm("" : "+r"(p));  // one address: compilers would choose between two for each line
 #pragma GCC unroll unroll(16)
@@ -145,14 +149,6 @@ struct Rows {
     const std::byte* p = x + static_cast<size_t>(i) * stride;
     return {reinterpret_cast<const i8*>(p), reinterpret_cast<const float*>(p + layout.d_offset),
             reinterpret_cast<const i32*>(p + layout.sums_offset)};
-  }
-};
-
-template <class F>
-struct PlaneOffsets {
-  size_t at[F::kPlaneCount];
-  explicit PlaneOffsets(int64_t n_in) {
-    for (int i = 0; i < F::kPlaneCount; ++i) at[i] = plane_offset(F::kFormat, n_in, i);
   }
 };
 

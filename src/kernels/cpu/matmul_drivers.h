@@ -19,14 +19,9 @@ struct Panels {
   const std::byte* w;
   size_t panel_size;
   int64_t n, n_blocks;  // panels; blocks of a row
-  PlaneOffsets<F> offsets;
   explicit Panels(const MatmulArgs& a)
-      : w(a.w),
-        panel_size(panel_bytes(F::kFormat, a.n_in)),
-        n(panel_count(a.n_out)),
-        n_blocks(a.n_in / Core::kBlock),
-        offsets(a.n_in) {}
-  QUERN_FN F at(int64_t panel) const { return F(w + static_cast<size_t>(panel) * panel_size, offsets.at); }
+      : w(a.w), panel_size(panel_bytes(F::kFormat, a.n_in)), n(panel_count(a.n_out)), n_blocks(a.n_in / Core::kBlock) {}
+  QUERN_FN F at(int64_t panel) const { return F(end(panel)); }
   QUERN_FN const std::byte* end(int64_t panel) const { return w + static_cast<size_t>(panel) * panel_size; }
   // Steps of so many tiles.
   QUERN_FN int64_t steps(int64_t n_tiles) const { return n_tiles * (kTileRows / kTileSpan) * n_blocks * Core::kSteps; }
@@ -142,8 +137,8 @@ struct UnpackedPair {
 __attribute__((noinline)) inline void finish_gated(const GatedMatmulArgs& a, int64_t panel, int64_t first_row,
                                                    int64_t end_row, const f32x16 (&sums)[2][kTileSpan]) {
   const MatmulArgs& m = a.gate;
-  const int64_t first = panel * kPanelRows, left = m.n_out - first;
-  const int lanes = left < kPanelRows ? static_cast<int>(left) : static_cast<int>(kPanelRows);
+  const int64_t first = panel * kPanelRows;
+  const int lanes = panel_lanes(m.n_out, panel);
   const f32x16 gate_bias = m.bias == nullptr ? f32x16::zero() : load_n(m.bias + first, lanes),
                up_bias = a.up_bias == nullptr ? f32x16::zero() : load_n(a.up_bias + first, lanes);
   const int64_t n = end_row - first_row < kTileSpan ? end_row - first_row : kTileSpan;

@@ -86,7 +86,7 @@ template <Format kF>
 void expert_matmul(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const Routed& r = a.routed;
   const int64_t n = int64_t{ctx.n_rows} * r.n_used;
-  const Buckets b(const_cast<int32_t*>(r.buckets), r.n_experts, n);
+  const Buckets b(r.buckets, r.n_experts, n);
   const Range panels = share(panel_count(a.of.n_out), w);
   for (int64_t i = 0; i < n; ++i) {
     const MatmulArgs one = of_expert(a.of, r, r.choices[i].expert);

@@ -91,7 +91,7 @@ void route_row(const RouteArgs& a, const float* logits, ExpertChoice* out) {
 template <class Each>
 void for_routed(const Routed& r, int64_t n_rows, const Each& each) {
   const int64_t n = n_rows * r.n_used;
-  const Buckets buckets(const_cast<int32_t*>(r.buckets), r.n_experts, n);
+  const Buckets buckets(r.buckets, r.n_experts, n);
   for (int64_t i = 0; i < n; ++i) {
     const int64_t place = r.buckets != nullptr ? buckets.place_of[i] : i;
     each(r.x_by_token ? i / r.n_used : place, place, r.choices[i]);
@@ -127,7 +127,7 @@ void read_ahead(const ReadAheadArgs& a, const RunContext& ctx, const Worker& w) 
 void bucket(const BucketArgs& a, const RunContext& ctx, const Worker& w) {
   if (w.thread != 0) return;
   const int64_t n = int64_t{ctx.n_rows} * a.n_used;
-  const Buckets b(a.out, a.n_experts, n);
+  const BucketsOf<int32_t> b(a.out, a.n_experts, n);
   std::fill(b.count, b.count + a.n_experts, 0);
   for (int64_t i = 0; i < n; ++i) ++b.count[a.choices[i].expert];
   b.first_tile[0] = 0;
@@ -145,7 +145,7 @@ void bucket(const BucketArgs& a, const RunContext& ctx, const Worker& w) {
 }
 
 void gather(const GatherArgs& a, const RunContext& ctx, const Worker& w) {
-  const Buckets b(const_cast<int32_t*>(a.buckets), a.n_experts, int64_t{ctx.n_rows} * a.n_used);
+  const Buckets b(a.buckets, a.n_experts, int64_t{ctx.n_rows} * a.n_used);
   const Range r = share(b.first_tile[a.n_experts], w);
   for (int64_t tile = r.begin; tile < r.end; ++tile) {
     for (int slot = 0; slot < format::kTileRows; ++slot) {
@@ -191,7 +191,7 @@ void expert_sum(const ExpertSumArgs& a, const RunContext& ctx, const Worker& w) 
     std::fill(sums.begin(), sums.end(), 0.0F);
     for (int64_t i = row * n_used; i < (row + 1) * n_used; ++i) {
       const ExpertChoice& choice = a.routed.choices[i];
-      const float weight = a.routed.weigh ? 1.0F : choice.weight;
+      const float weight = a.weigh ? choice.weight : 1.0F;
       const std::byte* x = rows.row(i);
       for (int64_t o = r.begin; o < r.end; ++o) {
         float& sum = sums[static_cast<size_t>(o - r.begin)];
@@ -208,7 +208,7 @@ void expert_sum(const ExpertSumArgs& a, const RunContext& ctx, const Worker& w) 
 
 void combine(const CombineArgs& a, const RunContext& ctx, const Worker& w) {
   const Range r = rows_of(ctx.n_rows, w);
-  const Buckets b(const_cast<int32_t*>(a.buckets), a.n_experts, int64_t{ctx.n_rows} * a.n_used);
+  const Buckets b(a.buckets, a.n_experts, int64_t{ctx.n_rows} * a.n_used);
   for (int64_t row = r.begin; row < r.end; ++row) {
     for (int k = 0; k < a.n; ++k) {
       float sum = 0.0F;

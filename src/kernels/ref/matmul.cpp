@@ -133,6 +133,20 @@ void gated_matmul(const GatedMatmulArgs& a, const RunContext& ctx, const Worker&
   }
 }
 
+// One row's field of one block into its places among 16 rows.
+void pack_field(const Field& field, const std::byte* in, std::byte* out, int64_t row) {
+  for (int g = 0; g < field.bytes; g += field.granule) {
+    std::byte* to = out + static_cast<size_t>(g * kPanelRows + row * field.granule);
+    std::memcpy(to, in + field.offset + g, static_cast<size_t>(field.granule));
+    if (field.transpose_bits) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, to, 4);
+      bits = transpose_high_bits(bits);
+      std::memcpy(to, &bits, 4);
+    }
+  }
+}
+
 void repack_x16(const RepackArgs& a, const RunContext&, const Worker& w) {
   const FieldList& list = block_fields(a.format);
   const format::FormatInfo& info = format::format_info(a.format);
@@ -143,24 +157,13 @@ void repack_x16(const RepackArgs& a, const RunContext&, const Worker& w) {
   for (int64_t p = r.begin; p < r.end; ++p) {
     std::byte* out = a.out + static_cast<size_t>(p) * panel;
     std::memset(out, 0, panel);
-    for (int f = 0; f < list.n; ++f) {
-      const Field& field = list.fields[static_cast<size_t>(f)];
-      std::byte* plane = out + plane_offset(a.format, a.n_cols, f);
-      for (int64_t row = 0; row < kPanelRows && p * kPanelRows + row < a.n_rows; ++row) {
-        const std::byte* in = a.in + static_cast<size_t>(p * kPanelRows + row) * row_bytes + field.offset;
-        for (int64_t b = 0; b < n_blocks; ++b, in += info.block_bytes) {
-          std::byte* block = plane + static_cast<size_t>(b * field.bytes) * kPanelRows;
-          for (int g = 0; g < field.bytes; g += field.granule) {
-            std::byte* to = block + static_cast<size_t>(g * kPanelRows + row * field.granule);
-            std::memcpy(to, in + g, static_cast<size_t>(field.granule));
-            if (field.transpose_bits) {
-              uint32_t bits = 0;
-              std::memcpy(&bits, to, 4);
-              bits = transpose_high_bits(bits);
-              std::memcpy(to, &bits, 4);
-            }
-          }
-        }
+    for (int64_t row = 0; row < kPanelRows && p * kPanelRows + row < a.n_rows; ++row) {
+      const std::byte* in = a.in + static_cast<size_t>(p * kPanelRows + row) * row_bytes;
+      for (int64_t b = 0; b < n_blocks; ++b) {
+        const auto block = static_cast<size_t>(b) * info.block_bytes;
+        for (int f = 0; f < list.n; ++f)
+          pack_field(list.fields[static_cast<size_t>(f)], in + block,
+                     out + block * kPanelRows + field_offset(a.format, f), row);
       }
     }
   }
