@@ -9,16 +9,26 @@ namespace quern::exec {
 
 namespace {
 
-// How many units of each call of a step are taken, each on a cache line of its own. Calls beyond have fixed shares.
-struct Counters {
-  struct alignas(kCacheLine) Counter {
-    int taken;
-  };
+// What threads have taken of the calls of a step, each number on a cache line of its own: [calls, threads]. Of a call
+// with common units only thread 0's number counts. Calls beyond kCalls have fixed shares.
+class Counters {
+ public:
   static constexpr size_t kCalls = 8;
-  Counter calls[kCalls];
-  void clear() {
-    for (Counter& c : calls) __atomic_store_n(&c.taken, 0, __ATOMIC_RELAXED);
+  Counters(std::byte* memory, int n_threads) : lines_(reinterpret_cast<int*>(memory)), n_threads_(n_threads) {}
+  static size_t bytes(int n_threads) { return kCalls * static_cast<size_t>(n_threads) * kCacheLine; }
+  int* of_call(size_t call) const {
+    return call < kCalls ? lines_ + call * static_cast<size_t>(n_threads_) * kLine : nullptr;
   }
+  void clear(int thread) const {
+    for (size_t call = 0; call < kCalls; ++call)
+      __atomic_store_n(of_call(call) + static_cast<size_t>(thread) * kLine, 0, __ATOMIC_RELAXED);
+  }
+
+ private:
+  static constexpr size_t kLine = kernels::Worker::kClaimStride;
+  static_assert(kLine * sizeof(int) == kCacheLine);
+  int* lines_;
+  int n_threads_;
 };
 
 }  // namespace
@@ -26,7 +36,7 @@ struct Counters {
 Result<Runner> Runner::create(Team& team, size_t scratch_bytes) {
   const size_t each = align_up(scratch_bytes, 4096);
   QUERN_TRY(Buffer scratch, Buffer::allocate(each * static_cast<size_t>(team.size()), "kernel scratch"));
-  QUERN_TRY(Buffer counters, Buffer::allocate(2 * sizeof(Counters), "work counters"));
+  QUERN_TRY(Buffer counters, Buffer::allocate(2 * Counters::bytes(team.size()), "work counters"));
   return Runner(team, each, std::move(scratch), std::move(counters));
 }
 
@@ -63,10 +73,11 @@ class ClockMarks {
   size_t n_calls_ = 0;
 };
 
-// The thread's part of a step. counters: null where shares are fixed.
+// The thread's part of a step. common: units are whoever's takes them; else each thread has a share, which others
+// take up where it is late.
 template <class Marks>
-void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::Worker worker, Counters* counters,
-              Marks& marks) {
+void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::Worker worker, const Counters& counters,
+              bool common, Marks& marks) {
   marks.step(step.calls.size());
   const int64_t n_rows = kernels::row_count(ctx, step.rows);
   const kernels::Range mine = kernels::share(n_rows, worker);
@@ -79,7 +90,7 @@ void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::W
   const int64_t block = step.block_rows;
   if (block == 0) {
     for (size_t i = 0; i < step.calls.size(); ++i) {
-      worker.taken = counters != nullptr && i < Counters::kCalls ? &counters->calls[i].taken : nullptr;
+      (common ? worker.taken : worker.claimed) = counters.of_call(i);
       const plan::Call& call = step.calls[i];
       make(i, call.replicated ? kernels::Range{0, kernels::row_count(ctx, call.rows)} : mine);
     }
@@ -88,10 +99,10 @@ void run_step(const plan::Step& step, const kernels::RunContext& ctx, kernels::W
   const auto chain = [&](int64_t begin, int64_t end) {
     for (size_t i = 0; i < step.calls.size(); ++i) make(i, {begin, end});
   };
-  if (counters == nullptr) {
+  if (!common) {
     for (int64_t row = mine.begin; row < mine.end; row += block) chain(row, std::min(row + block, mine.end));
   } else {
-    worker.taken = &counters->calls[0].taken;
+    worker.taken = counters.of_call(0);
     const kernels::Worker taker = worker;
     worker.taken = nullptr;
     kernels::for_units((n_rows + block - 1) / block, taker,
@@ -107,9 +118,10 @@ void Runner::walk(const plan::Plan& plan, const kernels::RunContext& given, cons
   const kernels::RunContext ctx = plan.complete(given);
   QUERN_CHECK(ctx.n_rows <= plan.options.max_rows && ctx.n_out <= plan.options.max_outputs &&
               plan.scratch_bytes <= scratch_bytes_);
-  auto* banks = reinterpret_cast<Counters*>(counters_.data());
-  const bool fixed = plan.row_class != kernels::RowClass::prefill;
-  banks[0].clear();
+  const Counters banks[2] = {{counters_.data(), team_->size()},
+                             {counters_.data() + Counters::bytes(team_->size()), team_->size()}};
+  const bool common = plan.row_class == kernels::RowClass::prefill;
+  for (int thread = 0; thread < team_->size(); ++thread) banks[0].clear(thread);
   team_->run([&](int thread) {
     kernels::Worker worker;
     worker.thread = thread;
@@ -119,8 +131,8 @@ void Runner::walk(const plan::Plan& plan, const kernels::RunContext& given, cons
     marks.start();
     for (size_t i = 0; i < plan.steps.size(); ++i) {
       // Nobody uses the other bank: all have left the step before and none has begun the next.
-      if (!fixed && thread == 0) banks[(i + 1) % 2].clear();
-      run_step(plan.steps[i], ctx, worker, fixed ? nullptr : &banks[i % 2], marks);
+      banks[(i + 1) % 2].clear(thread);
+      run_step(plan.steps[i], ctx, worker, banks[i % 2], common, marks);
       team_->barrier();
       marks.barrier();
     }

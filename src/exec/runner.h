@@ -1,6 +1,6 @@
 // Runs a plan's steps on a team: every thread walks the steps, a barrier after each. With many rows, threads take units
-// of work as they become free; with few, each has its fixed share, which costs no traffic between cores. Nothing is
-// allocated, no clock or environment is read, except that run_timed reads a clock.
+// of work as they become free; with few, each has its share, whose place is known ahead, and helps others when it is
+// done. Nothing is allocated, no clock or environment is read, except that run_timed reads a clock.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Runner {
   Team* team_;
   size_t scratch_bytes_;
   Buffer scratch_;
-  Buffer counters_;  // Worker::taken of the calls of a step, two banks: threads use one while the other is cleared
+  Buffer counters_;  // Worker::taken and claimed of a step's calls, two banks: one is used while the other is cleared
 };
 
 }  // namespace quern::exec

@@ -109,11 +109,18 @@ struct Worker {
   // Where set: units of this call that threads have taken so far, 0 at its start. Whoever is free takes the next, so
   // that a slower core holds nobody up. Null: each thread its share.
   int* taken = nullptr;
+  // Where set: of each thread's share, how many pieces are taken, 0 at the call's start; thread t's number is at
+  // [t * kClaimStride]. Who has done its own share goes on with others' (for_pieces).
+  int* claimed = nullptr;
+  static constexpr int kClaimStride = 16;  // a cache line
 };
 
-// The thread's share of n units: contiguous, sizes differ by at most one.
+// A thread's share of n units: contiguous, sizes differ by at most one.
+inline Range share_of(int64_t n, int thread, int n_threads) {
+  return {n * thread / n_threads, n * (thread + 1) / n_threads};
+}
 inline Range share(int64_t n, const Worker& w) {
-  return {n * w.thread / w.n_threads, n * (w.thread + 1) / w.n_threads};
+  return share_of(n, w.thread, w.n_threads);
 }
 // The rows of n that a row-wise op works on in this call.
 inline Range rows_of(int64_t n, const Worker& w) {
@@ -144,6 +151,28 @@ inline void for_units_ahead(int64_t n, const Worker& w, const Each& each) {
   for (int64_t unit = take(), next = 0; unit < n; unit = next) {
     next = take();
     each(unit, next < n ? next : n);
+  }
+}
+
+// Calls each(piece, end) for pieces of the thread's share of n units, in order, then for what others have not come to
+// yet: a slower core holds nobody up. end: of the share that the piece is of. Without Worker::claimed: its share,
+// whole.
+template <class Each>
+inline void for_pieces(int64_t n, int64_t piece, const Worker& w, const Each& each) {
+  if (w.claimed == nullptr) {
+    const Range r = share(n, w);
+    return each(r, r.end);
+  }
+  for (int i = 0; i < w.n_threads; ++i) {
+    const int thread = w.thread + i < w.n_threads ? w.thread + i : w.thread + i - w.n_threads;
+    const Range r = share_of(n, thread, w.n_threads);
+    int* claimed = w.claimed + thread * Worker::kClaimStride;
+    const auto left = [&](int64_t k) { return r.begin + k * piece < r.end; };
+    if (i > 0 && !left(__atomic_load_n(claimed, __ATOMIC_RELAXED))) continue;
+    for (int64_t k; left(k = __atomic_fetch_add(claimed, 1, __ATOMIC_RELAXED));) {
+      const int64_t begin = r.begin + k * piece;
+      each(Range{begin, begin + piece < r.end ? begin + piece : r.end}, r.end);
+    }
   }
 }
 

@@ -52,6 +52,24 @@ class Problem {
     return y;
   }
 
+  // One thread of two, which has claimed what it may: the other never comes, or has claimed some of its pieces.
+  std::vector<float> solve_alone(const Kernel& kernel, int thread, int others_pieces) {
+    std::vector<float> y(static_cast<size_t>(case_.n_rows * case_.n_out), -7.0F);
+    const Buffer packed = pack();
+    const MatmulArgs a = args(kernel, packed, true, y.data());
+    const size_t bytes = kernel.scratch_bytes != nullptr ? kernel.scratch_bytes(shape()) : 0;
+    const Buffer scratch = Buffer::allocate(bytes + 64, "scratch").value();
+    std::vector<int> claimed(2 * Worker::kClaimStride, 0);
+    claimed[static_cast<size_t>((1 - thread) * Worker::kClaimStride)] = others_pieces;
+    Worker w;
+    w.thread = thread;
+    w.n_threads = 2;
+    w.scratch = scratch.data();
+    w.claimed = claimed.data();
+    kernel.fn(&a, context(), w);
+    return y;
+  }
+
   void damage_weight() { disk_[disk_.size() / 2] ^= std::byte{0x10}; }
 
  private:
@@ -146,6 +164,28 @@ TEST(Matmul, EveryGatedRowHasTheBitsOfRef) {
     }
   }
   EXPECT_GT(n, 100);
+}
+
+// What a thread has not come to, others do: with the same bits, and all of it. The walk is the same for all formats of
+// a block size.
+TEST(Matmul, AThreadThatIsLateIsHelped) {
+  int n_helped = 0;
+  for (const Kernel& kernel : candidates(Op::matmul)) {
+    const format::Format f = kernel.key.weight;
+    const bool decodes = (kernel.key.row_classes & class_bit(RowClass::decode)) != 0;
+    if (!decodes || kernel.key.layout != Layout::x16 || (f != format::Format::q8_0 && f != format::Format::q4_k))
+      continue;
+    // Shares large enough to be divided: a panel of 139 or 147 KB, and two.
+    Problem problem(f, kernel.key.act, {48, f == format::Format::q8_0 ? 8192 : 16384, 1}, 17);
+    const auto expected = problem.solve(reference(kernel.key), 1, true);
+    const auto whole = problem.solve_alone(kernel, 1, 0);
+    ASSERT_TRUE(same_bits(expected.data(), whole.data(), expected.size())) << kernel.name;
+    ++n_helped;
+    const auto without = problem.solve_alone(kernel, 1, 1);
+    EXPECT_EQ(without[0], -7.0F) << kernel.name;  // claimed by the other
+    EXPECT_TRUE(same_bits(expected.data() + 16, without.data() + 16, 32)) << kernel.name;
+  }
+  EXPECT_GE(n_helped, 4);
 }
 
 TEST(Matmul, ADamagedWeightIsSeen) {

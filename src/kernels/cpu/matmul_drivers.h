@@ -51,22 +51,30 @@ QUERN_FN void direct_rows(const MatmulArgs& a, const Panels<Core>& w, const Rows
   finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
 }
 
-// Few rows: each panel's packed bytes are read once, for up to four rows at a time.
+// Few rows: each panel's packed bytes are read once, for up to four rows at a time. What takes long enough is done in
+// pieces, so that a thread that is held up leaves the rest of its share to others.
+inline constexpr size_t kPieceBytes = 32768, kLeastShared = 131072;
 template <class Core>
-void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
+void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& given) {
   const Rows rows(a);
   const Panels<Core> panels(a);
   const int64_t n_rows = row_count(ctx, a.rows) * rows.n_planes;
-  const Range r = share(panels.n, w);
-  const Ahead ahead(a.next, panels.end(r.end), w);
-  for (int64_t p = r.begin; p < r.end; ++p) {
-    int64_t row = 0;
-    if constexpr (kWide) {
-      for (; row + 4 <= n_rows; row += 4) direct_rows<Core, 4>(a, panels, rows, p, row, ahead);
-    }
-    for (; row + 2 <= n_rows; row += 2) direct_rows<Core, 2>(a, panels, rows, p, row, ahead);
-    if (row < n_rows) direct_rows<Core, 1>(a, panels, rows, p, row, ahead);
-  }
+  Worker w = given;
+  const size_t share_bytes = static_cast<size_t>(panels.n / w.n_threads) * panels.panel_size;
+  if (share_bytes < kLeastShared) w.claimed = nullptr;
+  const auto piece = static_cast<int64_t>((kPieceBytes + panels.panel_size - 1) / panels.panel_size);
+  for_pieces(
+      panels.n, piece, w, [&](Range r, int64_t end) __attribute__((always_inline)) {
+        const Ahead ahead(a.next, panels.end(end), w);
+        for (int64_t p = r.begin; p < r.end; ++p) {
+          int64_t row = 0;
+          if constexpr (kWide) {
+            for (; row + 4 <= n_rows; row += 4) direct_rows<Core, 4>(a, panels, rows, p, row, ahead);
+          }
+          for (; row + 2 <= n_rows; row += 2) direct_rows<Core, 2>(a, panels, rows, p, row, ahead);
+          if (row < n_rows) direct_rows<Core, 1>(a, panels, rows, p, row, ahead);
+        }
+      });
 }
 
 // Many rows: a group of panels is unpacked once into scratch and meets all row tiles of a split.
