@@ -14,6 +14,7 @@
 
 #include "api/http.h"
 #include "api/service.h"
+#include "apps/page/page.h"
 #include "apps/quern/session_options.h"
 #include "apps/quern/version.h"
 #include "base/log.h"
@@ -142,6 +143,7 @@ api::ServiceOptions service_options(const Options& options) {
   service.defaults.sampler = unseeded_sampler_options(options);
   service.ping = std::chrono::milliseconds(static_cast<int64_t>(options.real("ping") * 1000));
   service.version = build_version();
+  service.files = page::files();
   return service;
 }
 
