@@ -128,7 +128,7 @@ function draw() {
   thread.show(current);
   sidebar.show(chat.conversations, current, (conversation) => chat.is_busy(conversation));
   composer.show(chat.running !== null);
-  by_id("title").value = current.title;
+  if (document.activeElement !== by_id("title")) by_id("title").value = current.title;
   by_id("export_one").disabled = current.empty;
   by_id("export_all").disabled = chat.conversations.length === 0;
   document.title = current.title ? `${current.title} · Quern` : "Quern";

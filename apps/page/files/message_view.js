@@ -7,7 +7,7 @@ import { Markdown } from "./markdown.js";
 const ENDS = {
   length: "Stopped at the limit of tokens, or because the context is full.",
   stopped: "Stopped.",
-  running: "Interrupted: the page was closed while the answer came.",
+  running: "Interrupted, or still coming in another window.",
 };
 
 export class MessageView {

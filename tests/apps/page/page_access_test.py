@@ -19,7 +19,7 @@ class Key(PageTest):
         self.assertEqual(self.server.ask("GET", "/v1/stats")[0], 401)
 
     def test_it_asks_for_the_key(self):
-        page = self.open()
+        page = self.open(models=False)
         dialog = page.get_by_role("dialog", name="API key")
         field = dialog.get_by_label("Key", exact=True)
         expect(field).to_be_focused()
@@ -42,11 +42,11 @@ class Key(PageTest):
         self.forgive("401")
 
     def test_without_a_key(self):
-        page = self.open()
+        page = self.open(models=False)
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
         expect(page.locator("#notice")).to_contain_text("API key")
         n = len(self.keys())
-        page.get_by_role("button", name="Live view").click()
+        page.get_by_role("button", name="Live view", exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
         page.wait_for_timeout(2500)
         self.assertEqual(len(self.keys()), n + 1, "it does not ask again and again")
@@ -57,7 +57,7 @@ class Key(PageTest):
         self.forgive("401")
 
     def test_the_key_can_be_changed(self):
-        page = self.open()
+        page = self.open(models=False)
         page.get_by_role("dialog").get_by_label("Key", exact=True).fill("secret")
         page.keyboard.press("Enter")
         page.get_by_role("button", name="Model and settings").click()

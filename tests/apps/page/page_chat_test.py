@@ -167,7 +167,6 @@ class Chat(PageTest):
         panel.get_by_label("Thinking", exact=True).select_option("off")
         self.assertTrue(panel.get_by_label("Reasoning effort").is_hidden(), "this model has none")
         page.reload()  # they are kept
-        page.wait_for_selector("html[data-ready=yes]")
         expect(page.locator("#composer_model")).to_have_text("small.")
         self.ask(page, "Is it so?")
         self.done(page)

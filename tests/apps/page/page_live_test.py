@@ -23,7 +23,7 @@ class Live(PageTest):
         self.ask(page, "Is it so?")
         self.done(page)
         self.assertEqual(self.n_asked(), 0, "nothing is asked while nobody looks")
-        page.get_by_role("button", name="Live view").click()
+        page.get_by_role("button", name="Live view", exact=True).click()
         total = self.figure(page, "Generation").locator(".figure_note")
         expect(total).to_contain_text("tokens in all")
         before = total.text_content()
@@ -44,7 +44,7 @@ class Live(PageTest):
 
     def test_asked_only_while_shown(self):
         page = self.open()
-        toggle = page.get_by_role("button", name="Live view")
+        toggle = page.get_by_role("button", name="Live view", exact=True)
         toggle.click()
         self.assertTrue(wait_until(lambda: self.n_asked() >= 3), "once a second")
         toggle.click()
@@ -88,7 +88,7 @@ class Real(PageTest):
         for label, value in (("Temperature", "0"), ("Longest answer", "120"), ("System prompt", "You are a helpful assistant.")):
             page.get_by_label(label, exact=True).fill(value)
         self.assertTrue(page.get_by_label("Thinking", exact=True).is_hidden(), "this model does not think")
-        page.get_by_role("button", name="Live view").click()
+        page.get_by_role("button", name="Live view", exact=True).click()
         self.ask(page, "What is the capital of France? Answer in one sentence.")
         self.done(page)
         expect(self.answers(page).locator(".body")).to_contain_text("Paris")

@@ -74,13 +74,15 @@ class PageTest(unittest.TestCase):
         page.on("pageerror", lambda e: self.heard.append(f"error: {e}"))
         page.on("dialog", lambda d: (self.heard.append(f"dialog: {d.message}"), d.dismiss()))
 
-    def open(self, context=None, port=None, **more):
+    def open(self, context=None, port=None, models=True, **more):
         context = context or self.profile(**more)
         page = context.new_page()
         port = port or self.valve.port
         self.listen(page, port)
         page.goto(f"http://127.0.0.1:{port}/")
         page.wait_for_selector("html[data-ready=yes]")
+        if models:
+            expect(page.locator("#composer_model")).not_to_have_text("")
         return page
 
     def ask(self, page, text):
@@ -112,7 +114,7 @@ class PageTest(unittest.TestCase):
             if locator.count() and text in (locator.last.text_content() or ""):
                 return
             self.valve.let()
-            wait_until(lambda: locator.count() and text in (locator.last.text_content() or ""), 0.4)
+            wait_until(lambda: locator.count() and text in (locator.last.text_content() or ""), 0.2)
         self.fail(f"no {text!r} came")
 
     def checked(self, page):
