@@ -17,12 +17,15 @@ const TASK = /^\[([ xX])\][ \t]+/;
 const blank = (line) => line.trim() === "";
 const indent_of = (line) => line.length - line.trimStart().length;
 
+// A bar within code does not end a cell, though the standard would have it so: models forget to escape it.
 function cells_of(line) {
   const cells = [];
   let cell = "";
   const row = line.trim();
   for (let i = row.startsWith("|") ? 1 : 0; i < row.length; ++i) {
-    if (row[i] === "\\" && row[i + 1] === "|") cell += row[++i];
+    const code_end = row[i] === "`" ? row.indexOf("`", i + 1) : -1;
+    if (code_end > 0) cell += row.slice(i, code_end + 1).replaceAll("\\|", "|"), i = code_end;
+    else if (row[i] === "\\" && row[i + 1] === "|") cell += row[++i];
     else if (row[i] === "|") cells.push(cell.trim()), cell = "";
     else cell += row[i];
   }
@@ -106,8 +109,9 @@ function read_table(lines, i) {
   const rows = [cells_of(lines[i])];
   let end = i + 2;
   for (; end < lines.length && !blank(lines[end]) && lines[end].includes("|"); ++end) {
-    const cells = cells_of(lines[end]).slice(0, align.length);
-    rows.push([...cells, ...Array(align.length - cells.length).fill("")]);
+    const cells = cells_of(lines[end]), n = align.length;
+    const more = cells.splice(n).map((cell) => ` | ${cell}`).join("");  // more cells than columns: in the last one
+    rows.push(Array.from({ length: n }, (_, i) => (cells[i] ?? "") + (i === n - 1 ? more : "")));
   }
   return [{ type: "table", align, rows }, end];
 }

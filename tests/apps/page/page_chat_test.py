@@ -264,7 +264,7 @@ class Markdown(PageTest):
     def test_blocks_and_spans(self):
         page = self.open()
         body = self.say(page, "# Title\n\nSome **bold**, *slanted*, ~~gone~~ and `code`.\nNew line.\n\n- one\n  - inner\n- two\n\n3. three\n4. four\n\n",
-                        "> quoted\n> more\n\n| a | b |\n|:--|--:|\n| 1 | `x|y` \\| z |\n\n---\n\n- [x] done\n- [ ] open\n\n[link](https://example.com/a_(b)) https://example.com/x.\n")
+                        "> quoted\n> more\n\n| a | b |\n|:--|--:|\n| 1 | `x|y` \\| z |\n| 2 | 3 | 4 |\n\n---\n\n- [x] done\n- [ ] open\n\n[link](https://example.com/a_(b)) https://example.com/x.\n")
         html = body.evaluate("e => e.innerHTML")
         expect(body.locator("h3")).to_have_text("Title")
         for selector, text in (("strong", "bold"), ("em", "slanted"), ("del", "gone"), ("p > code", "code"), ("ul ul li", "inner"), ("blockquote p", "quotedmore")):
@@ -272,6 +272,7 @@ class Markdown(PageTest):
         self.assertEqual(body.locator("ol").get_attribute("start"), "3")
         self.assertEqual(body.locator("ol > li").count(), 2)
         self.assertEqual(body.locator("thead th").all_text_contents(), ["a", "b"])
+        self.assertEqual(body.locator("tbody td").all_text_contents(), ["1", "x|y | z", "2", "3 | 4"])
         self.assertEqual(body.locator("hr").count(), 1, html)
         boxes = body.locator("input[type=checkbox]")
         self.assertEqual([b.is_checked() for b in boxes.all()], [True, False])

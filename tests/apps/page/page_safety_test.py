@@ -17,11 +17,10 @@ PAYLOADS = [
     '<iframe srcdoc="<script>parent.done()</script>"></iframe>',
     "<video><source onerror=done()></video>",
     "<style onload=done()>*{}</style>",
-    '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=done()&gt;">',
-    '<input autofocus onfocus="done()">',
 ]
 # Where markdown could be talked into an active link, or into leaving its text.
 TRICKS = [
+    '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=done()&gt;">',
     "[x](javascript:done())", "[x](JaVaScRiPt:done())", "[x](java\tscript:done())", "[x](&#106;avascript:done())", "[x](<javascript:done()>)", "[x](data:text/html,<script>done()</script>)",
     "[x](vbscript:done())", "[x](blob:done())", "[x](//evil.example/x)", "[x](/v1/models)", "[x](page/app.js)", "<javascript:done()>", "![x](https://evil.example/pixel.png)", "![x](x\" onerror=\"done())",
     "[x](https://evil.example/\"onmouseover=\"done())", "https://evil.example/\"onmouseover=\"done()", "`<img src=x onerror=done()>`", "```html\"><img src=x onerror=done()>\n<script>done()</script>\n```",
@@ -93,11 +92,11 @@ class Safety(PageTest):
         self.watch(page)
         for payload in PAYLOADS[:3]:
             self.ask(page, payload)  # is the title too
-            self.done(page, self.answers(page).count() or 1)
+            self.done(page)
             self.valve.canned = [("reasoning_content", payload), ("reasoning_content", "\n\n[x](javascript:done())"), ("content", "fine")]
             self.valve.model = payload
             self.ask(page, payload)
-            self.done(page, self.answers(page).count())
+            self.done(page, 2)
             self.answers(page).last.locator("details.reasoning summary").click()
             self.assert_harmless(page, payload)
             self.valve.canned = None
