@@ -81,9 +81,9 @@ export function stats_text({ tokens, seconds, first, prompt, cached } = {}, n_ct
   if (tokens !== undefined) {
     parts.push(`${tokens} ${tokens === 1 ? "token" : "tokens"}`);
     if (tokens > 1 && seconds > first) parts.push(`${((tokens - 1) / (seconds - first)).toFixed(1)} tokens/s`);
-    if (first !== undefined) parts.push(`${first.toFixed(2)} s to the first`);
-    if (cached) parts.push(`${cached} of ${prompt} prompt tokens from the cache`);
-    if (n_ctx) parts.push(`${prompt + tokens} of ${n_ctx} in the context`);
+    if (first !== undefined) parts.push(`first after ${first.toFixed(2)} s`);
+    parts.push(cached ? `prompt ${prompt}, ${cached} from the cache` : `prompt ${prompt}`);
+    if (n_ctx) parts.push(`context ${prompt + tokens} of ${n_ctx}`);
   }
   return parts.join(" · ");
 }

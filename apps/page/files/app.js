@@ -138,7 +138,7 @@ function draw() {
 function show_model() {
   const name = models.current?.id ?? "No model";
   by_id("welcome_model").textContent = name;
-  by_id("composer_model").textContent = `${name}.`;
+  by_id("composer_model").textContent = name;
 }
 
 async function refresh_models() {

@@ -46,7 +46,7 @@ export class Live {
     this.#api = api;
     const list = element("dl", { class: "figures" });
     for (const figure of FIGURES) {
-      const number = element("span", { class: "number" }, "–"), note = element("span", { class: "figure_note" }), plot = new Plot();
+      const number = element("span", { class: "figure_number" }, "–"), note = element("span", { class: "figure_note" }), plot = new Plot();
       list.append(element("div", { class: "figure", "data-figure": figure.name },
         element("dt", {}, figure.name),
         element("dd", {}, number, element("span", { class: "unit" }, ` ${figure.unit}`), note, plot.element)));
@@ -95,7 +95,7 @@ export class Live {
       if (values.length > N_SHOWN) values.shift();
       const text = value >= 100 || Number.isInteger(value) ? count(value) : value.toFixed(1);
       number.textContent = text;
-      note.textContent = figure.note(now);
+      note.textContent = now.parallel ? figure.note(now) : "no request yet";
       plot.update(values, N_SHOWN, figure.top?.(now) || Math.max(...values, 1), `${figure.name} in the last ${values.length} seconds; now ${text} ${figure.unit}, at most ${Math.max(...values).toFixed(1)}`);
     }
     this.#models.replaceChildren(...stats.models.map((model) => element("li", {}, element("span", {}, model.id), element("span", { class: "figure_note" }, `${model.state}, ${mib(model.bytes)}`))));

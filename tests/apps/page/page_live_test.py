@@ -28,12 +28,12 @@ class Live(PageTest):
         expect(total).to_contain_text("tokens in all")
         before = total.text_content()
         for name in ("Generation", "Prompts", "Batch", "Queue", "KV pages", "Prefix cache"):
-            expect(self.figure(page, name).locator(".number")).not_to_have_text("–")
+            expect(self.figure(page, name).locator(".figure_number")).not_to_have_text("–")
         self.ask(page, "And then?")
         self.done(page, 2)
         expect(total).not_to_have_text(before)
         expect(self.figure(page, "Prefix cache").locator(".figure_note")).to_contain_text("1 hits in 2 requests")
-        expect(self.figure(page, "KV pages").locator(".number")).not_to_have_text("0")
+        expect(self.figure(page, "KV pages").locator(".figure_number")).not_to_have_text("0")
         stats = self.server.get("/v1/stats")["models"][0]
         expect(total).to_have_text(f"{int(stats['generated_tokens_total'])} tokens in all")
         expect(self.figure(page, "Batch").locator(".figure_note")).to_contain_text(f"of {int(stats['parallel'])}")
