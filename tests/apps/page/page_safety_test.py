@@ -189,6 +189,13 @@ class Safety(PageTest):
         self.assertFalse([line for line in self.heard if "ERR_CONNECTION" in line], "it was the policy that refused")
         self.heard.clear()
 
+    def test_the_control_a_request_to_elsewhere_is_heard(self):
+        """In a browser that ignores the policy; every other test asserts that nothing of the kind is heard."""
+        page = self.open(self.profile(bypass_csp=True))
+        page.evaluate("fetch('http://127.0.0.1:9/x').catch(() => 0)")
+        self.assertIn("request: http://127.0.0.1:9/x", self.heard)
+        self.heard.clear()
+
 
 if __name__ == "__main__":
     unittest.main()
