@@ -168,7 +168,7 @@ void drain(const Context& context, StopSignals& signals, api::Service& service, 
   http.stop();
 }
 
-int serve_until_stopped(Context& context, std::shared_ptr<serve::ModelPool> pool, const api::HttpOptions& http) {
+int serve_until_stopped(Context& context, const std::shared_ptr<serve::ModelPool>& pool, const api::HttpOptions& http) {
   StopSignals signals;
   api::Service service(pool, service_options(context.options));
   auto server = api::HttpServer::start(

@@ -41,8 +41,10 @@ TEST(Files, ComeWithTagAndPolicy) {
 }
 
 TEST(Files, AreNotSentTwice) {
-  for (const char* tags : {"\"1a\"", "W/\"1a\"", "\"0\", \"1a\"", "\"0\" ,\t\"1a\" ", "*"}) EXPECT_EQ(status(tags), 304) << tags;
-  for (const char* tags : {"", "\"1\"", "1a", "\"1a", "\"2b\"", "W/", ",", "\"1aa\""}) EXPECT_EQ(status(tags), 200) << tags;
+  for (const char* tags : {"\"1a\"", "W/\"1a\"", "\"0\", \"1a\"", "\"0\" ,\t\"1a\" ", "*"})
+    EXPECT_EQ(status(tags), 304) << tags;
+  for (const char* tags : {"", "\"1\"", "1a", "\"1a", "\"2b\"", "W/", ",", "\"1aa\""})
+    EXPECT_EQ(status(tags), 200) << tags;
   HttpRequest request;
   request.headers.emplace("if-none-match", "\"1a\"");
   const HttpResponse response = file_response(kFiles[0], request);

@@ -4,23 +4,23 @@ import { event_data } from "./sse.js";
 const KEY = "quern-key";  // in sessionStorage: gone with the tab
 
 export class ApiError extends Error {
-  constructor(message, { status = 0, field = null, retry_after = null } = {}) {
+  constructor(message, status = 0) {
     super(message);
     this.name = "ApiError";
-    Object.assign(this, { status, field, retry_after });
+    this.status = status;  // of HTTP; 0: there was none
   }
 }
 
 async function error_of(answer) {
-  let message = `The server answered ${answer.status}.`, field = null;
+  let message = `The server answered ${answer.status}.`;
   try {
     const { error } = await answer.json();
     if (typeof error?.message === "string") message = error.message;
-    if (typeof error?.param === "string") field = error.param;
   } catch {
     // Not the server's own words: the status has to do.
   }
-  return new ApiError(message, { status: answer.status, field, retry_after: answer.headers.get("Retry-After") });
+  const seconds = answer.headers.get("Retry-After");
+  return new ApiError(seconds ? `${message} (again in ${seconds} s)` : message, answer.status);
 }
 
 export class Api {

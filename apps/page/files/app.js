@@ -175,6 +175,9 @@ function listen() {
   by_id("export_all").addEventListener("click", () => save_as_file(chat.conversations, "conversations"));
   by_id("import").addEventListener("click", opener(by_id("import_file"), take_file));
   document.addEventListener("keydown", (event) => {
+    // Who just types means the message.
+    const letter = event.key.length === 1 && event.key !== " " && !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (letter && document.activeElement === document.body) composer.focus();
     if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("dialog[open]")) chat.running?.stop();
   });
   addEventListener("pagehide", () => chat.save_all());

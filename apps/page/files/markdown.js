@@ -57,13 +57,16 @@ function block_element(block) {
 }
 
 export class Markdown {
-  #shown = [];  // {source, open, node}
+  #text = "";
+  #shown = [];  // {source, block, node}
 
   constructor(container) {
     this.container = container;
   }
 
   update(text) {
+    if (text === this.#text) return;
+    this.#text = text;
     const blocks = markdown_blocks(text);
     let same = 0;
     while (same < blocks.length && same < this.#shown.length && this.#shown[same].source === blocks[same].source) ++same;

@@ -2,13 +2,14 @@
 // not sent, so the server's own value holds. The form is settings_view.js's.
 import { recall, keep } from "./memory.js";
 
-const is_loaded_and = (name) => (model) => model?.reasoning?.[name] === true;
+// Of a model that is not loaded nobody knows: the server will say.
+const may = (name) => (model) => model !== null && (model.reasoning?.[name] ?? true);
 
 // name, label, kind ("real", "whole", "text", "choice"), bounds, choices, help, offered(model): whether the model has it.
 export const ROWS = [
   { name: "system", label: "System prompt", kind: "text", help: "Stands before every conversation" },
-  { name: "thinking", label: "Thinking", kind: "choice", choices: { "": "as the model does", on: "on", off: "off" }, offered: is_loaded_and("switch") },
-  { name: "effort", label: "Reasoning effort", kind: "choice", choices: { "": "as the model does", low: "low", medium: "medium", high: "high" }, offered: is_loaded_and("effort") },
+  { name: "thinking", label: "Thinking", kind: "choice", choices: { "": "as the model does", on: "on", off: "off" }, offered: may("switch") },
+  { name: "effort", label: "Reasoning effort", kind: "choice", choices: { "": "as the model does", low: "low", medium: "medium", high: "high" }, offered: may("effort") },
   { name: "temperature", label: "Temperature", kind: "real", min: 0, max: 100, help: "0 always takes the likeliest token" },
   { name: "top_p", label: "Top-p", kind: "real", min: 0, max: 1, help: "Only the fewest tokens that reach this probability" },
   { name: "top_k", label: "Top-k", kind: "whole", min: 0, max: 1000000000, help: "Only so many of the likeliest; 0: all" },

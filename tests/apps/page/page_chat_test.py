@@ -3,7 +3,7 @@
 import unittest
 
 from playwright.sync_api import expect
-from page_testing import PageTest, wait_until
+from page_testing import PageTest, scripted, wait_until
 
 
 class Chat(PageTest):
@@ -59,6 +59,11 @@ class Chat(PageTest):
         self.valve.release()
         self.done(page)
         self.assertEqual(len(self.valve.chats()), 1)
+
+    def test_who_just_types_means_the_message(self):
+        page = self.open()
+        page.keyboard.type("hello")
+        expect(page.get_by_role("textbox", name="Message", exact=True)).to_have_value("hello")
 
     def test_stop(self):
         page = self.open()
@@ -258,6 +263,34 @@ class Chat(PageTest):
         page.reload()
         expect(self.answers(page).locator(".body")).to_have_text("Yes,")
         expect(self.answers(page).locator(".note")).to_contain_text("Interrupted")
+
+
+class Models(PageTest):
+    ARGS = ("-m", "small=" + scripted("think"), "-m", "channels=" + scripted("harmony"))
+
+    def test_another_model(self):
+        page = self.open()
+        page.get_by_role("button", name="Model and settings").click()
+        choice, effort, thinking = (page.get_by_label(name, exact=True) for name in ("Model", "Reasoning effort", "Thinking"))
+        self.assertTrue(effort.is_hidden(), "the first is loaded, and has none")
+        self.assertEqual(choice.locator("option").all_text_contents(), ["small", "channels (not loaded yet)"])
+        choice.select_option("channels")
+        expect(thinking).to_be_visible()  # nobody knows yet
+        effort.select_option("high")
+        self.ask(page, "How many?")
+        self.done(page)
+        [asked] = self.valve.chats()
+        self.assertEqual((asked["model"], asked["reasoning_effort"]), ("channels", "high"))
+        expect(self.answers(page).locator(".body")).to_have_text("It is four.")
+        expect(self.answers(page).locator(".who")).to_have_text("channels")
+        expect(thinking).to_be_hidden()  # now it is loaded
+        expect(effort).to_have_value("high")
+        self.assertEqual(choice.locator("option").all_text_contents(), ["small", "channels"])
+        # Of the other model's settings nothing is sent to this one.
+        choice.select_option("small")
+        self.ask(page, "And now?")
+        self.done(page, 2)
+        self.assertNotIn("reasoning_effort", self.valve.chats()[1])
 
 
 class Markdown(PageTest):
