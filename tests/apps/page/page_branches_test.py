@@ -78,6 +78,12 @@ class Branches(PageTest):
         for _ in range(2):
             self.answers(page).first.get_by_role("button", name="Next version").click()
         self.assertEqual(self.path(page), ["one", "take 3", "three", "answer to three"])
+        # A new one is shown, whichever was.
+        self.answers(page).first.get_by_role("button", name="Previous version").click()
+        self.valve.canned = [("content", "take 4")]
+        self.answers(page).first.get_by_role("button", name="Ask again").click()
+        self.done(page, 1)
+        self.assertEqual((self.path(page), self.version(self.answers(page).first)), (["one", "take 4"], "4 / 4"))
 
     def test_another_version_can_be_seen_while_one_is_written(self):
         page = self.open()
