@@ -208,6 +208,7 @@ class Look(PageTest):
         self.assertEqual(page.evaluate(ground), light, "and is remembered")
         # It holds from the first paint on: the modules, which come later, have no part in it.
         other = page.context.new_page()
+        other.emulate_media(color_scheme="dark")
         other.route("**/page/app.js", lambda route: route.abort())
         other.goto(page.url)
         self.assertEqual(other.evaluate(ground), light)
