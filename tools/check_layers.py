@@ -15,7 +15,7 @@ ONLY = {"token": {"base", "file"}, "grammar": {"base", "token"}, "lattice": set(
 # What programs may include of a folder that keeps its other headers to itself.
 PUBLIC_HEADERS = {"engine": {"engine/engine.h", "engine/images.h", "engine/tuning.h", "engine/prompt.h"},
                   "serve": {"serve/serve.h", "serve/scheduler.h", "serve/model_pool.h", "serve/grammar_mask.h"},
-                  "api": {"api/http.h", "api/service.h", "api/access.h"}}
+                  "api": {"api/http.h", "api/service.h", "api/access.h", "api/files.h"}}
 GETENV_HOME = "src/base/options.cpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

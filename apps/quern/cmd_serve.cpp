@@ -14,6 +14,7 @@
 
 #include "api/http.h"
 #include "api/service.h"
+#include "apps/page/page.h"
 #include "apps/quern/session_options.h"
 #include "apps/quern/version.h"
 #include "base/log.h"
@@ -142,6 +143,7 @@ api::ServiceOptions service_options(const Options& options) {
   service.defaults.sampler = unseeded_sampler_options(options);
   service.ping = std::chrono::milliseconds(static_cast<int64_t>(options.real("ping") * 1000));
   service.version = build_version();
+  service.files = page::files();
   return service;
 }
 
@@ -166,7 +168,7 @@ void drain(const Context& context, StopSignals& signals, api::Service& service, 
   http.stop();
 }
 
-int serve_until_stopped(Context& context, std::shared_ptr<serve::ModelPool> pool, const api::HttpOptions& http) {
+int serve_until_stopped(Context& context, const std::shared_ptr<serve::ModelPool>& pool, const api::HttpOptions& http) {
   StopSignals signals;
   api::Service service(pool, service_options(context.options));
   auto server = api::HttpServer::start(

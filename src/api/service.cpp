@@ -40,6 +40,15 @@ std::string utc_text(std::time_t time) {
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts));
 }
 
+// What a request may say about reasoning, and whether this model does any.
+Json reasoning_json(const engine::Engine& engine) {
+  const token::ChatTemplate* chat = engine.chat_template();
+  return {{"thinks", chat != nullptr && chat->supports().reply != token::ReplyFormat::plain},
+          {"effort", engine::reasoning_variables(engine, {.effort = "low", .thinking = {}}).ok()},
+          {"switch", engine::reasoning_variables(engine, {.effort = {}, .thinking = false}).ok()},
+          {"end", end_of_thinking(engine).has_value()}};
+}
+
 }  // namespace
 
 std::span<const Service::Impl::Route> Service::Impl::routes() {
@@ -74,6 +83,10 @@ HttpResponse Service::Impl::dispatch(const HttpRequest& request) {
   if (request.method == "POST" && path.starts_with(kRequestPath) && path.ends_with(kEndThinking) &&
       path.size() > kRequestPath.size() + kEndThinking.size()) {
     return end_thinking(path.substr(kRequestPath.size(), path.size() - kRequestPath.size() - kEndThinking.size()));
+  }
+  if (const StaticFile* file = find_file(options_.files, path); file != nullptr) {
+    known = true;
+    if (request.method == "GET" || request.method == "HEAD") return file_response(*file, request);
   }
   Problem problem{
       .status = known ? 405 : 404,
@@ -191,14 +204,19 @@ HttpResponse Service::Impl::apply_template(const HttpRequest& http) {
 // Both dialects in one object: they share no name with two meanings.
 Json Service::Impl::model_json(const serve::ModelStatus& status) const {
   constexpr const char* kStates[] = {"unloaded", "loading", "loaded", "failed"};
-  return {{"id", status.id},
-          {"object", "model"},
-          {"created", 0},
-          {"owned_by", "quern"},
-          {"type", "model"},
-          {"display_name", status.id},
-          {"created_at", utc_text(0)},
-          {"state", kStates[static_cast<size_t>(status.state)]}};
+  Json json = {{"id", status.id},
+               {"object", "model"},
+               {"created", 0},
+               {"owned_by", "quern"},
+               {"type", "model"},
+               {"display_name", status.id},
+               {"created_at", utc_text(0)},
+               {"state", kStates[static_cast<size_t>(status.state)]}};
+  if (status.engine != nullptr) {
+    json["n_ctx"] = status.engine->n_ctx();
+    json["reasoning"] = reasoning_json(*status.engine);
+  }
+  return json;
 }
 
 HttpResponse Service::Impl::models(const HttpRequest&) {
@@ -244,7 +262,7 @@ Service::~Service() = default;
 
 std::optional<HttpResponse> Service::gate(const HttpRequest& request) const {
   const AccessOptions& access = impl_->options().access;
-  const bool open = request.path == "/health" || request.path == "/";
+  const bool open = request.path == "/health" || find_file(impl_->options().files, request.path) != nullptr;
   HttpResponse response;
   try {
     if (auto problem = check_access(request, access, open)) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "api/access.h"
+#include "api/files.h"
 #include "api/http.h"
 #include "api/request.h"
 #include "serve/model_pool.h"
@@ -18,6 +20,7 @@ struct ServiceOptions {
   std::chrono::milliseconds ping{5000};  // between comments in a stream that has nothing to say yet
   double stalled_seconds = 60;           // an engine at one piece of work for so long is not healthy
   std::string version;                   // of the program
+  std::span<const StaticFile> files;     // for browsers; they ask for no key
 };
 
 class Service {

@@ -238,7 +238,8 @@ std::vector<ModelStatus> ModelPool::list() const {
   const std::lock_guard lock(impl_->core->mutex);
   std::vector<ModelStatus> all;
   for (const Slot& slot : impl_->core->slots) {
-    ModelStatus status{slot.entry.id, slot.entry.path, slot.state, {}, slot.bytes, slot.n_leases, 0};
+    ModelStatus status{slot.entry.id, slot.entry.path, slot.state, {}, slot.bytes, slot.n_leases, 0, nullptr};
+    if (slot.state == State::loaded) status.engine = slot.model->engine;
     if (slot.state == State::failed) status.error = slot.error.message;
     if (slot.state == State::loaded && slot.n_leases == 0)
       status.idle_seconds = Seconds(Clock::now() - slot.last_used).count();

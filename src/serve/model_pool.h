@@ -35,7 +35,8 @@ struct ModelStatus {
   std::string error;   // of the last attempt to load, where it failed
   uint64_t bytes = 0;  // of the file, and of the budget of keys and values where it is loaded
   int n_leases = 0;
-  double idle_seconds = 0;  // loaded, and without a lease for so long
+  double idle_seconds = 0;                       // loaded, and without a lease for so long
+  std::shared_ptr<const engine::Engine> engine;  // where loaded: its facts, not to evaluate with; no lease
 };
 
 // A loaded model. While a lease lives, the model stays.

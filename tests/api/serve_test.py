@@ -27,6 +27,8 @@ class Thinking(ServerTest):
         listed = self.server.get("/v1/models")
         self.assertEqual([m["id"] for m in listed["data"]], ["small"])
         self.assertEqual(listed["first_id"], "small")
+        self.assertEqual(listed["data"][0]["reasoning"], {"thinks": True, "effort": False, "switch": True, "end": True})
+        self.assertGreater(listed["data"][0]["n_ctx"], 0)
         self.assertEqual(self.server.get("/v1/models/small")["object"], "model")
         self.assertEqual(self.server.get("/v1/models/large", 404)["error"]["code"], "model_not_found")
 

@@ -45,7 +45,9 @@ TEST(ModelPool, LoadsOnDemandAndOnce) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(std::count(seen.begin(), seen.end(), seen[0]), 4);
   EXPECT_EQ(pool->list()[0].n_leases, 4);
+  EXPECT_EQ(pool->list()[0].engine, seen[0]->engine) << "its facts, for who looks";
   EXPECT_EQ(state_of(*pool, 1), State::unloaded);
+  EXPECT_EQ(pool->list()[1].engine, nullptr);
   EXPECT_EQ(std::move(pool->acquire("")).value().get(), seen[0]);
   EXPECT_EQ(pool->unload("a").error().status, Status::limit_exceeded);
   leases.clear();

@@ -57,6 +57,8 @@ CALL = chain("commentary", " to=functions.get_weather ", "<|constrain|>", "json"
     [("<|message|>", " see.", '{"city":')] + chain('{"city":', ' "Zürich"}', "<|call|>")
 THINK = chain("\n", "<think>", "\nWeigh", " it.\n", "</think>", "\n\nYes,", " indeed.", "<|im_end|>") + \
     [("\n", "</think>", "\n\nYes,")]
+# What a page that shows it must not take as its own.
+HOSTILE = chain("\n", "<img src=x onerror=done()>", " <script>done()</script>", " [x](javascript:done())", "<|im_end|>")
 # Name -> markup, the token that ends it all, template, rules.
 SCRIPTS = {
     "harmony": (HARMONY_NAMES, "<|return|>", HARMONY, ANALYSIS + [
@@ -67,6 +69,7 @@ SCRIPTS = {
     "harmony-tools": (HARMONY_NAMES, "<|return|>", "{% if tools %}<|start|>developer<|message|>{{ tools | tojson }}<|end|>{% endif %}" + HARMONY,
                       ANALYSIS + [("<|channel|>", " see.", "commentary")] + CALL),
     "think": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, THINK),
+    "hostile": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, HOSTILE),
     # The other name of that variable, and no reasoning in history.
     "think-renamed": (["<|im_start|>", "<|im_end|>"], "<|im_end|>",
                       CHATML.replace("enable_thinking", "thinking").replace("m.reasoning_content", "false"), THINK),
