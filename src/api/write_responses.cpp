@@ -80,7 +80,8 @@ void complete(Json* json, const Ending& ending, const Usage& usage, Json output,
     (*json)["status"] = "incomplete";
     (*json)["incomplete_details"] = {{"reason", "max_output_tokens"}};
   }
-  if (keep && !keep(*json)) (*json)["store"] = false;
+  const bool whole = ending.kind != EndKind::cancelled;
+  if (keep && !(whole && keep(*json))) (*json)["store"] = false;
 }
 
 class ResponsesEvents : public EventWriter {
@@ -133,6 +134,7 @@ class ResponsesEvents : public EventWriter {
     Json response = frame(head_, asked_, "failed");
     response["error"] = {{"code", "server_error"}, {"message", problem.message}};
     response["output"] = output_;
+    response["store"] = false;
     return event("response.failed", {{"response", response}});
   }
 
