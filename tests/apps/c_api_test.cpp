@@ -141,8 +141,8 @@ TEST_F(CApi, Embeddings) {
   quern_session_free(session);
   quern_engine_options options = quern_engine_defaults();
   options.pooling = "mean";
-  quern::Engine mean(tiny("llama"), options);
-  EXPECT_NE(quern::Session(mean).embed({5, 6, 7}), last);
+  Engine mean(tiny("llama"), options);
+  EXPECT_NE(Session(mean).embed({5, 6, 7}), last);
   options.pooling = "max";
   quern_engine* none = nullptr;
   EXPECT_EQ(quern_engine_load(tiny("llama").c_str(), &options, &none), QUERN_INVALID_ARGUMENT);
