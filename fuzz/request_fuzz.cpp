@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   api::Json body;
   auto problem = api::parse_body(text, &body);
   const api::Defaults defaults;
-  const api::Json earlier = api::Json::array({{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}});
+  const api::Json earlier =
+      api::Json::array({{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}});
   api::Request request;
   api::TokenizeRequest tokenize;
   api::DetokenizeRequest detokenize;

@@ -41,8 +41,8 @@ typedef struct quern_engine_options {
    * for, so NULL is "off". */
   const char*
       image; /* packed weights: "auto" keeps them in the cache folder and reads them from there, "map" maps them */
-  const char* tune;  /* "auto": kernels and threads as `quern tune` found them on this machine */
-  const char* cache; /* the folder; NULL: QUERN_CACHE, else XDG_CACHE_HOME/quern, else ~/.cache/quern */
+  const char* tune;    /* "auto": kernels and threads as `quern tune` found them on this machine */
+  const char* cache;   /* the folder; NULL: QUERN_CACHE, else XDG_CACHE_HOME/quern, else ~/.cache/quern */
   const char* pooling; /* of embeddings: "mean", "cls", "last"; NULL: as the file says, else last */
 } quern_engine_options;
 

@@ -14,8 +14,8 @@ class Engine;
 namespace quern::api {
 
 // Each input as ids. Text gets the special tokens that the model wants around it; control tokens in it stay text.
-// Problems: a model without embeddings, dimensions that are not its own, an input without tokens, ids that are none, one
-// that is too long. Size is looked at before a text is tokenized.
+// Problems: a model without embeddings, dimensions that are not its own, an input without tokens, ids that are none,
+// one that is too long. Size is looked at before a text is tokenized.
 std::optional<Problem> prepare_inputs(const engine::Engine& engine, const EmbeddingRequest& request,
                                       std::vector<TokenIds>* out);
 

@@ -117,8 +117,7 @@ void read_input(Fields& fields, const Json& earlier, const Defaults& defaults, P
   fields.required("input");
   const Json* input = fields.any("input");
   if (input == nullptr) return;
-  if (!input->is_string() && !input->is_array())
-    return fields.refuse("input", "must be a string or an array of items");
+  if (!input->is_string() && !input->is_array()) return fields.refuse("input", "must be a string or an array of items");
   if (input->is_array() && input->empty()) return fields.refuse("input", "is empty");
   if (earlier.size() + input->size() > defaults.max_messages)  // a string has the size 1
     return fields.refuse("input", "has more than " + std::to_string(defaults.max_messages) +

@@ -207,8 +207,7 @@ HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
 }
 
 HttpResponse Service::Impl::whole(const HttpRequest& http, Api api, const Head& head, const Request& request,
-                                  const Json& asked, const KeepResponse& keep,
-                                  const std::shared_ptr<Run>& run) {
+                                  const Json& asked, const KeepResponse& keep, const std::shared_ptr<Run>& run) {
   const Dialect dialect = api == Api::messages ? Dialect::anthropic : Dialect::openai;
   while (!run->done()) {
     run->wait(kLook);

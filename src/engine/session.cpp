@@ -10,7 +10,8 @@ namespace {
 
 class SessionImpl final : public Session {
  public:
-  explicit SessionImpl(Engine::State& state) : s_(state), kv_(*state.kv_pool), pool_(state.pooling.value_or(model::Pooling::last), state.model->spec.n_dim) {
+  explicit SessionImpl(Engine::State& state)
+      : s_(state), kv_(*state.kv_pool), pool_(state.pooling.value_or(model::Pooling::last), state.model->spec.n_dim) {
     const size_t rows = static_cast<size_t>(std::max({s_.n_chunk, kAllOutputs, kernels::kFewRows}));
     positions_.resize(rows);
     out_rows_.resize(rows);

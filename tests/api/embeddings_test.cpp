@@ -15,8 +15,14 @@ std::string base64(std::string_view text) {
 TEST(Base64, IsThatOfTheStandard) {
   const struct {
     const char *bytes, *text;
-  } rows[] = {{"", ""},         {"f", "Zg=="},         {"fo", "Zm8="},           {"foo", "Zm9v"},
-              {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}, {"\xFB\xFF\xFE", "+//+"}};
+  } rows[] = {{"", ""},
+              {"f", "Zg=="},
+              {"fo", "Zm8="},
+              {"foo", "Zm9v"},
+              {"foob", "Zm9vYg=="},
+              {"fooba", "Zm9vYmE="},
+              {"foobar", "Zm9vYmFy"},
+              {"\xFB\xFF\xFE", "+//+"}};
   for (const auto& row : rows) EXPECT_EQ(base64(row.bytes), row.text);
   EXPECT_EQ(base64(std::string_view("\0\0", 2)), "AAA=");
 }
@@ -49,7 +55,8 @@ TEST(Embeddings, Requests) {
     return problem ? problem->field : "";
   };
   EmbeddingRequest request;
-  EXPECT_EQ(field(R"({"input": [[1, 2], [3]], "dimensions": 4, "user": "u", "encoding_format": "float"})", &request), "");
+  EXPECT_EQ(field(R"({"input": [[1, 2], [3]], "dimensions": 4, "user": "u", "encoding_format": "float"})", &request),
+            "");
   ASSERT_EQ(request.inputs.size(), 2u);
   EXPECT_EQ(std::get<TokenIds>(request.inputs[0]), (TokenIds{1, 2}));
   EXPECT_EQ(request.dimensions, 4);

@@ -43,7 +43,8 @@ TEST(Pool, WordsAndFiles) {
   EXPECT_EQ(choose_pooling("", Pooling::none).error().status, Status::unsupported);
   EXPECT_EQ(choose_pooling("", Pooling::rank).error().status, Status::unsupported);
   EXPECT_EQ(choose_pooling("max", Pooling::mean).error().status, Status::invalid_argument);
-  for (const char* word : {"mean", "cls", "last"}) EXPECT_STREQ(pooling_name(*choose_pooling(word, Pooling::none)), word);
+  for (const char* word : {"mean", "cls", "last"})
+    EXPECT_STREQ(pooling_name(*choose_pooling(word, Pooling::none)), word);
 }
 
 // Three positions in runs of two and one, of two numbers each.
@@ -100,8 +101,8 @@ class EmbedModel : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Tiny, EmbedModel,
                          ::testing::Values("llama", "llama-q-q4_0", "qwen2", "qwen3-q-q4_k", "gemma2", "gemma3-q-mix",
-                                           "phi3-long", "mistral3", "gpt-oss-q-mxfp4", "qwen2moe", "qwen3moe", "glm4moe",
-                                           "llama4"),
+                                           "phi3-long", "mistral3", "gpt-oss-q-mxfp4", "qwen2moe", "qwen3moe",
+                                           "glm4moe", "llama4"),
                          [](const auto& which) {
                            std::string name = which.param;
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

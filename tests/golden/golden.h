@@ -44,7 +44,8 @@ inline std::optional<Golden> read_golden(const std::string& path) {
   g.logits = j.at("logits").get<std::vector<std::vector<double>>>();
   g.logsumexp = j.at("logsumexp").get<std::vector<double>>();
   g.least_embedding_control = j.at("least_embedding_control").get<double>();
-  for (const auto& item : j.at("embeddings").items()) g.embeddings[item.key()] = item.value().get<std::vector<double>>();
+  for (const auto& item : j.at("embeddings").items())
+    g.embeddings[item.key()] = item.value().get<std::vector<double>>();
   return g;
 }
 

@@ -102,7 +102,8 @@ TEST(Plan, HiddenStatesAreTheSameStepsWithoutTheOutputMatrix) {
   for (const char* name : {"llama", "gemma2", "gpt-oss-q-mxfp4"}) {
     const auto loaded = load(name);
     ASSERT_NE(loaded, nullptr);
-    for (PlanOptions options : {decode({}), PlanOptions{64, 64, kGeneric, {}}, PlanOptions{64, 64, kGeneric, {"all"}}}) {
+    for (PlanOptions options :
+         {decode({}), PlanOptions{64, 64, kGeneric, {}}, PlanOptions{64, 64, kGeneric, {"all"}}}) {
       const auto calls = [&](Output output) {
         options.output = output;
         std::vector<std::string> names;
