@@ -25,6 +25,7 @@ struct Golden {
   std::vector<std::vector<int32_t>> ids;    // [n, k] tokens of the k largest logits, largest first
   std::vector<std::vector<double>> logits;  // [n, k]
   std::vector<double> logsumexp;            // [n] over the whole vocabulary
+  double embedding_limit = 0;               // embedding_distance() of a right engine stays under this
   double least_embedding_control = 0;       // the smallest misreading that changes hidden states scores this
   // By pooling ("mean", "cls", "last"): [n_dim] the vector of all tokens, of length 1.
   std::map<std::string, std::vector<double>> embeddings;
@@ -43,6 +44,7 @@ inline std::optional<Golden> read_golden(const std::string& path) {
   g.ids = j.at("ids").get<std::vector<std::vector<int32_t>>>();
   g.logits = j.at("logits").get<std::vector<std::vector<double>>>();
   g.logsumexp = j.at("logsumexp").get<std::vector<double>>();
+  g.embedding_limit = j.at("embedding_limit").get<double>();
   g.least_embedding_control = j.at("least_embedding_control").get<double>();
   for (const auto& item : j.at("embeddings").items())
     g.embeddings[item.key()] = item.value().get<std::vector<double>>();
