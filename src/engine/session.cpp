@@ -40,13 +40,14 @@ class SessionImpl final : public Session {
     if (!s_.pooling) return s_.no_pooling;
     QUERN_TRY_VOID(check(tokens));
     truncate(static_cast<int>(pool_.begins_at(shared_with(tokens), tokens.size())));
-    QUERN_TRY_VOID(in_chunks(tokens, cancel, [&](std::span<const int32_t> chunk, bool last) -> Result<void> {
+    const auto run = [&](std::span<const int32_t> chunk, bool last) -> Result<void> {
       const int n = static_cast<int>(chunk.size());
       const int n_wanted = pool_.wanted(n_past(), n, last, out_rows_.data());
       QUERN_TRY_VOID(evaluate(s_.hidden, chunk, n_wanted));
       pool_.add(n, {s_.hidden.output, embedding_.size() * static_cast<size_t>(n_wanted)});
       return {};
-    }));
+    };
+    QUERN_TRY_VOID(in_chunks(tokens, cancel, run));
     return pool_.vector(embedding_);
   }
 
