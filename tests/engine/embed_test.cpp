@@ -149,8 +149,9 @@ TEST_P(EmbedModel, VectorsDoNotDependOnTheSessionsPast) {
     for (const size_t n : {size_t{1}, size_t{2}, size_t{9}, size_t{70}, tokens.size()}) {
       const auto slice = embedded(*growing, all.first(n));
       EXPECT_EQ(growing->n_past(), static_cast<int>(n));
-      if (n == 70) EXPECT_EQ(growing->n_reused(), 9) << "only what is new is evaluated";
-      if (n == 70) EXPECT_TRUE(same(slice, embedded(*engine, all.first(n))));
+      if (n != 70) continue;
+      EXPECT_EQ(growing->n_reused(), 9) << "only what is new is evaluated";
+      EXPECT_TRUE(same(slice, embedded(*engine, all.first(n))));
     }
     EXPECT_TRUE(same(expected, growing->embedding()));
     EXPECT_TRUE(same(expected, embedded(*growing, tokens)));

@@ -39,7 +39,7 @@ std::string rewritten(const std::string& name, const Edit& edit) {
     std::optional<OwnedValue> changed = edit.set_key ? edit.set_key(entry.key) : std::nullopt;
     EXPECT_TRUE(out.add(entry.key, changed ? std::move(*changed) : OwnedValue::copy(entry.value)).ok());
   }
-  if (edit.add) EXPECT_TRUE(out.add(edit.add->first, edit.add->second).ok());
+  EXPECT_TRUE(!edit.add || out.add(edit.add->first, edit.add->second).ok());
   std::vector<std::pair<const file::Tensor*, size_t>> kept;
   for (const file::Tensor& tensor : in->tensors()) {
     if (edit.drop_tensor && edit.drop_tensor(tensor.name)) continue;
