@@ -20,8 +20,8 @@ Assembler::Assembler(const Request& request, const engine::Engine& engine, const
       parallel_(request.parallel_tool_calls) {
   if (rendered == nullptr) return;
   const auto& supports = engine.chat_template()->supports();
-  parser_ = token::make_reply_parser(supports.reply, &engine.tokenizer(),
-                                     calls_ ? supports.calls : token::CallFormat::none);
+  parser_ =
+      token::make_reply_parser(supports.reply, &engine.tokenizer(), calls_ ? supports.calls : token::CallFormat::none);
   parser_->follow(*rendered);
 }
 

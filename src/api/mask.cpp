@@ -60,7 +60,6 @@ Beginning beginning_of(const engine::Engine& engine, const engine::ChatPrompt& p
   if (format == token::ReplyFormat::harmony) {
     begin.blocks.open = {mark("<|channel|>"), {"analysis"}, mark("<|message|>")};
     begin.blocks.close = {mark("<|end|>"), mark("<|start|>"), {"assistant"}};
-    begin.blocks.max_blocks = grammar::Lead::kAnyNumber;
     begin.text_head = {mark("<|channel|>"), {"final"}, mark("<|message|>")};
     begin.key = "harmony";
     return begin;
@@ -93,6 +92,7 @@ Result<Calls> calls_of(const engine::Engine& engine, const Request& request) {
   Calls calls;
   calls.form = {pieces_of(tokenizer, syntax->before_name), pieces_of(tokenizer, syntax->before_arguments),
                 pieces_of(tokenizer, syntax->after), pieces_of(tokenizer, syntax->between)};
+  calls.options.schema.space = grammar::JsonSpace::single;
   calls.options.max_calls = request.parallel_tool_calls && syntax->several ? 0 : 1;
   for (const Json& tool : request.tools) {
     const Json& function = tool.at("function");

@@ -64,11 +64,12 @@ struct ToolOptions {
 
 // What comes before a grammar's text: blocks of free text, as reasoning is, and words that are always the same.
 struct Lead {
-  std::vector<Piece> open, close;  // around a block, whose text has no close[0] in it; both empty: there are no blocks
-  bool inside = false;             // the first block is open already
-  uint32_t max_blocks = 1;         // more of them; kAnyNumber
-  uint32_t max_breaks = 0;         // line breaks behind a block
-  std::vector<Piece> then;         // after all blocks
+  // Around a block, whose text has no close[0] in it; both empty: there are no blocks.
+  std::vector<Piece> open = {}, close = {};
+  bool inside = false;                                // the first block is open already
+  uint32_t max_blocks = 1;                            // more of them; kAnyNumber
+  uint32_t max_breaks = 0;                            // line breaks behind a block
+  std::vector<Piece> then = {};                       // after all blocks
   static constexpr uint32_t kAnyNumber = UINT32_MAX;  // network.h's kUnbounded
 };
 

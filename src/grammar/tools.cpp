@@ -32,9 +32,10 @@ Result<void> check_pieces(std::span<const Piece> pieces) {
   return {};
 }
 
-// From `from`: text without a trigger ends in `ends`, text up to and with one in `found`.
+// From `from`: text without a trigger ends in `ends`, text up to and with one in `found`. any_token: also control
+// tokens.
 void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
-                   const std::vector<std::string>& triggers) {
+                   const std::vector<std::string>& triggers, bool any_token) {
   struct Node {
     std::array<int32_t, 256> next;
     size_t fail = 0;
@@ -80,7 +81,10 @@ void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
     if (nodes[i].found) continue;
     b.empty(states[i], ends);
     std::map<int32_t, ByteSet> sets;
-    for (size_t c = 0; c < 256; ++c) sets[states[static_cast<size_t>(nodes[i].next[c])]].set(c);
+    for (size_t c = 0; c < 256; ++c) {
+      const auto next = static_cast<size_t>(nodes[i].next[c]);
+      if (any_token || c < kMarkerClose || next != 0) sets[states[next]].set(c);
+    }
     for (const auto& [target, set] : sets) b.bytes(states[i], target, set);
   }
 }
@@ -101,7 +105,7 @@ std::vector<std::string> triggers_of(const Piece& piece) {
 void add_blocks(NetworkBuilder& b, const Lead& lead, int32_t from, int32_t to) {
   const int32_t block = b.add_rule("block"), rest = b.add_rule("rest of a block"), line = b.add_rule("line break");
   const int32_t nowhere = b.add_state(), found = b.add_state(), closed = b.add_state(), opened = b.add_state();
-  add_free_text(b, b.start(rest), nowhere, found, triggers_of(lead.close[0]));
+  add_free_text(b, b.start(rest), nowhere, found, triggers_of(lead.close[0]), false);
   add_pieces(b, found, closed, std::span(lead.close).subspan(1));
   b.literal(b.start(line), b.end(line), "\n");
   b.repeat(closed, b.end(rest), line, 0, lead.max_breaks);
@@ -141,16 +145,16 @@ class ToolCompiler {
       b_.repeat(first, to, next_call, 0, more);
     } else if (!options_.text_between) {
       const int32_t found = b_.add_state(), first = b_.add_state();
-      add_free_text(b_, from, to, found, triggers_of(form_.before_name[0]));
+      add_free_text(b_, from, to, found, triggers_of(form_.before_name[0]), true);
       b_.call(found, first, rest);
       b_.repeat(first, to, next_call, 0, more);
     } else {
       const int32_t round = b_.add_rule("text and a call"), found = b_.add_state(), nowhere = b_.add_state();
-      add_free_text(b_, b_.start(round), nowhere, found, triggers_of(form_.before_name[0]));
+      add_free_text(b_, b_.start(round), nowhere, found, triggers_of(form_.before_name[0]), true);
       b_.call(found, b_.end(round), rest);
       const int32_t last = b_.add_state();
       b_.repeat(from, last, round, 0, max);
-      add_free_text(b_, last, to, nowhere, triggers_of(form_.before_name[0]));
+      add_free_text(b_, last, to, nowhere, triggers_of(form_.before_name[0]), true);
     }
     return b_.finish(root, needed_);
   }
@@ -235,7 +239,7 @@ Result<Grammar> Grammar::after_trigger(std::span<const Piece> triggers, const Gr
     if (bytes > kMaxTriggerBytes) return Error{Status::limit_exceeded, "triggers of more than 4096 bytes"};
     NetworkBuilder builder;
     const int32_t root = builder.add_rule("text, then a grammar"), found = builder.add_state();
-    add_free_text(builder, builder.start(root), builder.end(root), found, texts);
+    add_free_text(builder, builder.start(root), builder.end(root), found, texts, true);
     builder.call(found, builder.end(root), builder.embed(*grammar.network()));
     QUERN_TRY(auto network, builder.finish(root));
     return Grammar(std::move(network));

@@ -33,9 +33,7 @@ class GemmaReader {
     text_.remove_prefix(1);
     return true;
   }
-  void write_text(std::string_view text) {
-    out_ += Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
+  void write_text(std::string_view text) { out_ += Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
   // A string in either kind of quotes, as JSON.
   bool quoted() {

@@ -50,14 +50,15 @@ size_t JsonCall::feed(std::string_view text, CallSink& sink) {
       held_ += c;
       if (held_.size() > kMaxHeld) fail();
     }
-    if (state_ == State::open) step(c, sink);
+    if (state_ == State::open) step(c);
     if (state_ == State::failed && !hold) --n;  // not held, so not ours
+    if (state_ != State::failed && hold) begin(sink);
   }
-  if (state_ != State::failed) pass_on(sink);
+  pass_on(sink);
   return n;
 }
 
-void JsonCall::step(char c, CallSink& sink) {
+void JsonCall::step(char c) {
   switch (place_) {
     case Place::before:
       if (is_space(c)) return;
@@ -91,19 +92,19 @@ void JsonCall::step(char c, CallSink& sink) {
     case Place::before_value:
       if (is_space(c)) return;
       place_ = Place::value;
-      return take_value(c, sink);
+      return take_value(c);
     case Place::value:
-      return take_value(c, sink);
+      return take_value(c);
     case Place::after_value:
       if (is_space(c)) return;
-      if (c == '}') return end_object(sink);
+      if (c == '}') return end_object();
       if (c != ',') return fail();
       place_ = Place::before_key;
       return;
   }
 }
 
-void JsonCall::take_value(char c, CallSink& sink) {
+void JsonCall::take_value(char c) {
   const JsonEnd::Seen seen = end_.feed(c);
   if (seen != JsonEnd::Seen::after && role_ != Role::skipped) {
     const bool object = role_ == Role::arguments && end_.is_nested();
@@ -114,7 +115,7 @@ void JsonCall::take_value(char c, CallSink& sink) {
   }
   if (seen == JsonEnd::Seen::part) return;
   end_value();
-  if (seen == JsonEnd::Seen::after && state_ == State::open) step(c, sink);
+  if (seen == JsonEnd::Seen::after && state_ == State::open) step(c);
 }
 
 void JsonCall::end_value() {
@@ -131,20 +132,21 @@ void JsonCall::end_value() {
   }
 }
 
-void JsonCall::pass_on(CallSink& sink) {
-  if (name_.empty() || pending_.empty()) return;
-  if (!begun_) sink.call(name_);
+// At the byte with which it is known to be one, however the text is cut.
+void JsonCall::begin(CallSink& sink) {
+  if (begun_ || name_.empty() || pending_.empty()) return;
+  sink.call(name_);
   begun_ = true;
   held_.clear();
-  sink.arguments(std::exchange(pending_, {}));
 }
 
-void JsonCall::end_object(CallSink& sink) {
+void JsonCall::pass_on(CallSink& sink) {
+  if (begun_ && !pending_.empty()) sink.arguments(std::exchange(pending_, {}));
+}
+
+void JsonCall::end_object() {
   if (name_.empty() || (need_arguments_ && !has_arguments_)) return fail();
-  if (!begun_) {
-    if (pending_.empty()) pending_ = "{}";
-    pass_on(sink);
-  }
+  if (!begun_ && pending_.empty()) pending_ = "{}";
   state_ = State::done;
 }
 

@@ -51,16 +51,17 @@ class JsonCall {
   size_t feed(std::string_view text, CallSink& sink);
   State state() const { return state_; }
   bool in_text() const { return place_ == Place::key || (place_ == Place::value && end_.in_text()); }
-  bool begun() const { return begun_; }  // the sink knows of the call
+  bool begun() const { return begun_; }              // the sink knows of the call
   const std::string& held() const { return held_; }  // all text so far, unless begun
 
  private:
   enum class Place : uint8_t { before, before_key, key, colon, before_value, value, after_value };
   enum class Role : uint8_t { skipped, name, arguments };
-  void step(char c, CallSink& sink);
-  void take_value(char c, CallSink& sink);
+  void step(char c);
+  void take_value(char c);
   void end_value();
-  void end_object(CallSink& sink);
+  void end_object();
+  void begin(CallSink& sink);
   void pass_on(CallSink& sink);
   void fail() { state_ = State::failed; }
 

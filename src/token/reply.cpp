@@ -57,8 +57,7 @@ std::optional<CallSyntax> call_syntax(ReplyFormat reply, CallFormat calls, const
                         {{"}\n", false}, mark("</tool_call>")},
                         {{"\n", false}}};
     case CallFormat::bare_json:
-      return CallSyntax{
-          {{"{\"name\": \"", false}}, {{"\", \"parameters\": ", false}}, {{"}", false}}, {{"; ", false}}};
+      return CallSyntax{{{"{\"name\": \"", false}}, {{"\", \"parameters\": ", false}}, {{"}", false}}, {{"; ", false}}};
     case CallFormat::mistral:
       if (is_token(tokenizer, "[ARGS]")) return CallSyntax{{mark("[TOOL_CALLS]")}, {mark("[ARGS]")}, {}, {}};
       return CallSyntax{{mark("[TOOL_CALLS]"), {"[{\"name\": \"", false}},

@@ -23,11 +23,12 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= JsonCall::kMaxName && text.find_first_of("\"{}[]() \t\r\n") == text.npos;
 }
 
-// Text behind a call: white space alone belongs to the markup.
-class TextAfterCall {
+// Text before and between calls: white space alone belongs to the markup, unless text follows that is no call.
+class TextAroundCalls {
  public:
   void begin() { held_.emplace(); }
   void pass(std::string_view text, CallSink& sink) {
+    if (text.empty()) return;
     if (held_) {
       *held_ += text;
       if (is_blank(*held_)) return;
@@ -39,7 +40,7 @@ class TextAfterCall {
   }
 
  private:
-  std::optional<std::string> held_;
+  std::optional<std::string> held_ = std::string();
 };
 
 // JSON objects one after the other, as in a pair of tags or a list.
@@ -76,25 +77,24 @@ class JsonCalls {
         call_.emplace(need_arguments_);
       }
       at += call_->feed(text.substr(at), sink);
+      if (call_->begun()) shown_.clear();
       if (call_->state() == JsonCall::State::failed) {
         *state = State::failed;
         return at;
       }
       if (call_->state() == JsonCall::State::done) {
         ++n_;
-        shown_.clear();
         call_.reset();
       }
     }
     return at;
   }
-  // What has been read and is in no call is text.
-  void give_up(CallSink& sink, std::string_view more = {}) {
+  // What has been read and is in no call.
+  std::string give_up() {
     std::string text = std::exchange(shown_, {});
     if (call_ && !call_->begun()) text += call_->held();
     call_.reset();
-    text += more;
-    if (!text.empty()) sink.content(text);
+    return text;
   }
   bool in_text() const { return call_ && call_->in_text(); }  // what looks like markup there is none
   bool any() const { return n_ > 0 || (call_ && call_->begun()); }
@@ -118,7 +118,7 @@ class TaggedCalls final : public CallReader {
       text.remove_prefix(calls_.feed(text, kWhiteSpace, '\0', sink_, &state));
       if (state == JsonCalls::State::failed) leave();
     }
-    if (!text.empty()) after_.pass(text, sink_);
+    if (!text.empty()) around_.pass(text, sink_);
   }
 
   void markup(std::string_view name) override {
@@ -129,10 +129,10 @@ class TaggedCalls final : public CallReader {
       inside_ = true;
       called_ = false;
     } else if (called_) {
-      after_.begin();
+      around_.begin();
       called_ = false;
     } else {
-      after_.pass(name, sink_);
+      around_.pass(name, sink_);
     }
   }
 
@@ -145,14 +145,14 @@ class TaggedCalls final : public CallReader {
     if (!inside_) return;
     inside_ = false;
     called_ = calls_.any();
-    calls_.give_up(sink_);
+    around_.pass(calls_.give_up(), sink_);
   }
 
   CallSink& sink_;
   bool inside_ = false;
   bool called_ = false;  // a call has come since the opening tag
   JsonCalls calls_{false};
-  TextAfterCall after_;
+  TextAroundCalls around_;
 };
 
 // {"name": "f", "parameters": {...}} as the whole answer; several with ; between them.
@@ -167,7 +167,7 @@ class BareCalls final : public CallReader {
       text.remove_prefix(calls_.feed(text, " \t\r\n;,", '\0', sink_, &state));
       if (state == JsonCalls::State::failed) finish();
     }
-    if (!text.empty()) sink_.content(text);
+    around_.pass(text, sink_);
   }
   // The model says that a call comes; the mark itself is nothing to show.
   void markup(std::string_view name) override {
@@ -177,7 +177,7 @@ class BareCalls final : public CallReader {
     calls_.begin({});
   }
   void finish() override {
-    if (!is_text_) calls_.give_up(sink_);
+    if (!is_text_) around_.pass(calls_.give_up(), sink_);
     is_text_ = true;
   }
 
@@ -186,6 +186,7 @@ class BareCalls final : public CallReader {
   CallSink& sink_;
   bool is_text_ = false;
   JsonCalls calls_{true};
+  TextAroundCalls around_;
 };
 
 // [TOOL_CALLS][{"name": "f", "arguments": {...}}], or [TOOL_CALLS]f[ARGS]{...} with a [CALL_ID] perhaps.
@@ -199,7 +200,8 @@ class MistralCalls final : public CallReader {
   }
 
   void markup(std::string_view name) override {
-    if ((place_ == Place::list && calls_.in_text()) || (place_ == Place::arguments && end_.in_text())) return text(name);
+    if ((place_ == Place::list && calls_.in_text()) || (place_ == Place::arguments && end_.in_text()))
+      return text(name);
     if (name == kNames[0]) {
       leave();
       place_ = Place::head;
@@ -214,7 +216,7 @@ class MistralCalls final : public CallReader {
       give_up(name);
     } else {
       leave();
-      after_.pass(name, sink_);
+      around_.pass(name, sink_);
     }
   }
 
@@ -229,7 +231,7 @@ class MistralCalls final : public CallReader {
   size_t take(std::string_view text) {
     switch (place_) {
       case Place::outside:
-        after_.pass(text, sink_);
+        around_.pass(text, sink_);
         return text.size();
       case Place::head:
         return take_head(text.front());
@@ -241,8 +243,9 @@ class MistralCalls final : public CallReader {
         const size_t n = calls_.feed(text, " \t\r\n,", ']', sink_, &state);
         if (state == JsonCalls::State::open) return n;
         place_ = Place::outside;
-        if (calls_.any()) after_.begin();
-        calls_.give_up(sink_, state == JsonCalls::State::over && !calls_.any() ? "]" : "");
+        const bool any = calls_.any();
+        if (any) around_.begin();
+        around_.pass(calls_.give_up() + (state == JsonCalls::State::over && !any ? "]" : ""), sink_);
         return n;
       }
       case Place::arguments:
@@ -254,7 +257,7 @@ class MistralCalls final : public CallReader {
     sink_.arguments(text.substr(0, n));
     if (seen != JsonEnd::Seen::part) {
       place_ = Place::outside;
-      after_.begin();
+      around_.begin();
     }
     return n;
   }
@@ -283,14 +286,14 @@ class MistralCalls final : public CallReader {
   }
 
   void give_up(std::string_view more) {
-    sink_.content(std::exchange(shown_, {}).append(more));
+    around_.pass(std::exchange(shown_, {}).append(more), sink_);
     name_.clear();
     place_ = Place::outside;
   }
 
   void leave() {
     if (place_ == Place::head || place_ == Place::id) give_up({});
-    if (place_ == Place::list) calls_.give_up(sink_);
+    if (place_ == Place::list) around_.pass(calls_.give_up(), sink_);
     place_ = Place::outside;
     name_.clear();
   }
@@ -300,7 +303,7 @@ class MistralCalls final : public CallReader {
   std::string shown_, name_;  // of a head: as it came; the function's name
   JsonCalls calls_{false};
   JsonEnd end_;
-  TextAfterCall after_;
+  TextAroundCalls around_;
 };
 
 // <|tool_call>call:f{key:<|"|>text<|"|>,other:1}<tool_call|>. A call is read whole.
@@ -310,7 +313,7 @@ class GemmaCalls final : public CallReader {
   std::span<const std::string_view> names() const override { return kNames; }
 
   void text(std::string_view text) override {
-    if (!inside_) return after_.pass(text, sink_);
+    if (!inside_) return around_.pass(text, sink_);
     body_ += text;
     shown_ += text;
     if (shown_.size() > kMaxBody) leave();
@@ -323,7 +326,7 @@ class GemmaCalls final : public CallReader {
       shown_ = name;
       return;
     }
-    if (!inside_) return after_.pass(name, sink_);
+    if (!inside_) return around_.pass(name, sink_);
     shown_ += name;
     if (name == kNames[2]) {
       body_ += kGemmaQuote;
@@ -339,7 +342,7 @@ class GemmaCalls final : public CallReader {
     sink_.arguments(json);
     shown_.clear();
     leave();
-    after_.begin();
+    around_.begin();
   }
 
   void finish() override { leave(); }
@@ -349,7 +352,7 @@ class GemmaCalls final : public CallReader {
   static constexpr size_t kMaxBody = size_t{1} << 20;
 
   void leave() {
-    if (!shown_.empty()) sink_.content(std::exchange(shown_, {}));
+    around_.pass(std::exchange(shown_, {}), sink_);
     body_.clear();
     inside_ = false;
   }
@@ -357,7 +360,7 @@ class GemmaCalls final : public CallReader {
   CallSink& sink_;
   bool inside_ = false;
   std::string shown_, body_;
-  TextAfterCall after_;
+  TextAroundCalls around_;
 };
 
 }  // namespace

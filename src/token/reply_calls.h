@@ -1,5 +1,5 @@
-// Tool calls in the text of an answer, one reader per way in which model families write them. What looks like a call and
-// is none goes to the sink as the text that it is.
+// Tool calls in the text of an answer, one reader per way in which model families write them. What looks like a call
+// and is none goes to the sink as the text that it is.
 #pragma once
 
 #include <memory>

@@ -79,7 +79,11 @@ void TagParser::on_text(std::string_view text) {
 void TagParser::on_markup(size_t name) {
   if (name >= n_tags_) {
     if (state_ == State::reasoning) return on_text(names()[name]);
-    if (state_ == State::undecided) enter(State::content);
+    if (state_ == State::undecided) {
+      const std::string begun = blank_;
+      enter(State::content);
+      answer(begun);
+    }
     at_tag_ = false;
     return calls_->markup(names()[name]);
   }

@@ -308,7 +308,7 @@ class BoundThinking(ServerTest):
         body = {"messages": HELLO, "response_format": FORMAT, "thinking_budget_tokens": 1, "temperature": 0}
         message = self.server.post("/v1/chat/completions", body)["choices"][0]["message"]
         self.assertTrue(is_roll(json.loads(message["content"])))
-        self.assertNotEqual(message["reasoning_content"], "Weigh it.")
+        self.assertNotEqual(message.get("reasoning_content"), "Weigh it.")
 
     def test_grammar(self):
         body = {"messages": HELLO, "grammar": 'root ::= "rouge" | "noir"', "temperature": 0}
@@ -330,7 +330,7 @@ class BoundThinking(ServerTest):
         self.refused(chat, {"messages": HELLO, "grammar": 'root ::= root "a"'}, "grammar")
         self.refused(chat, {"messages": HELLO, "grammar": "root ::= " + "(" * 60000}, "grammar")
         self.refused(chat, {"messages": HELLO, "response_format": FORMAT, "ignore_eos": True}, "response_format")
-        self.refused(chat, {"messages": HELLO, "response_format": FORMAT, "grammar": 'root ::= "a"'}, "response_format")
+        self.refused(chat, {"messages": HELLO, "response_format": FORMAT, "grammar": 'root ::= "a"'}, "grammar")
 
 
 class BoundCalling(ServerTest):
@@ -339,7 +339,7 @@ class BoundCalling(ServerTest):
     def test_a_call_of_a_name(self):
         for model in ("harmony", "tagged"):
             for stream in (False, True):
-                body = {"model": model, "messages": HELLO, "tools": [TOOL, OTHER], "tool_choice": {"type": "function", "function": {"name": "flip"}}}
+                body = {"model": model, "messages": HELLO, "temperature": 0, "tools": [TOOL, OTHER], "tool_choice": {"type": "function", "function": {"name": "flip"}}}
                 if stream:
                     parts = [c for e in self.server.events("/v1/chat/completions", body)[:-1] for c in e["choices"][0]["delta"].get("tool_calls", [])]
                     name, arguments = parts[0]["function"]["name"], "".join(p["function"]["arguments"] for p in parts)
@@ -352,29 +352,29 @@ class BoundCalling(ServerTest):
 
     def test_some_call(self):
         for model in ("harmony", "tagged"):
-            body = {"model": model, "messages": HELLO, "tools": [TOOL, OTHER], "tool_choice": "required", "parallel_tool_calls": False}
+            body = {"model": model, "messages": HELLO, "temperature": 0, "tools": [TOOL, OTHER], "tool_choice": "required", "parallel_tool_calls": False}
             calls = self.server.post("/v1/chat/completions", body)["choices"][0]["message"]["tool_calls"]
             self.assertEqual([c["function"]["name"] for c in calls], ["get_weather"])
-            body = {"model": model, "max_tokens": 99, "messages": HELLO, "tools": [{"name": "flip", "input_schema": ROLL}], "tool_choice": {"type": "any"}}
+            body = {"model": model, "max_tokens": 99, "messages": HELLO, "temperature": 0, "tools": [{"name": "flip", "input_schema": ROLL}], "tool_choice": {"type": "any"}}
             answer = self.server.post("/v1/messages", body)
             self.assertEqual(answer["stop_reason"], "tool_use")
             self.assertTrue(is_roll(answer["content"][-1]["input"]))
 
     def test_a_format_beside_tools(self):
         # The model wants to call, and may.
-        body = {"model": "tagged", "messages": HELLO, "tools": [TOOL], "response_format": FORMAT}
+        body = {"model": "tagged", "messages": HELLO, "temperature": 0, "tools": [TOOL], "response_format": FORMAT}
         self.assertEqual(self.server.post("/v1/chat/completions", body)["choices"][0]["finish_reason"], "tool_calls")
         message = self.server.post("/v1/chat/completions", {**body, "tool_choice": "none"})["choices"][0]["message"]
         self.assertTrue(is_roll(json.loads(message["content"])))
-        message = self.server.post("/v1/chat/completions", {"model": "harmony", "messages": HELLO, "response_format": FORMAT, "temperature": 0})["choices"][0]["message"]
+        message = self.server.post("/v1/chat/completions", {"model": "harmony", "messages": HELLO, "temperature": 0, "response_format": FORMAT})["choices"][0]["message"]
         self.assertTrue(is_roll(json.loads(message["content"])))
         self.assertIn("Let me see.", message["reasoning_content"])
 
     def test_refused(self):
-        self.refused("/v1/chat/completions", {"model": "plain", "messages": HELLO, "tools": [TOOL], "tool_choice": "required"}, "tools")
-        self.refused("/v1/chat/completions", {"model": "tagged", "messages": HELLO, "tools": [TOOL], "tool_choice": "required", "response_format": FORMAT}, "tool_choice")
+        self.refused("/v1/chat/completions", {"model": "plain", "messages": HELLO, "temperature": 0, "tools": [TOOL], "tool_choice": "required"}, "tools")
+        self.refused("/v1/chat/completions", {"model": "tagged", "messages": HELLO, "temperature": 0, "tools": [TOOL], "tool_choice": "required", "response_format": FORMAT}, "tool_choice")
         bad = {"type": "function", "function": {"name": "bad", "parameters": {"not": {}}}}
-        problem = self.refused("/v1/chat/completions", {"model": "tagged", "messages": HELLO, "tools": [bad], "tool_choice": "required"}, "tool_choice")
+        problem = self.refused("/v1/chat/completions", {"model": "tagged", "messages": HELLO, "temperature": 0, "tools": [bad], "tool_choice": "required"}, "tool_choice")
         self.assertIn("bad", problem["message"])
 
 

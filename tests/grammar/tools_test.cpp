@@ -123,7 +123,8 @@ TEST(Tools, BlocksOfFreeTextFirst) {
   const Grammar inner = gbnf("root ::= [0-9]+");
   Lead lead{.open = {{"<t>"}}, .close = {{"</t>"}}, .max_breaks = 2};
   const Grammar once = compiled(Grammar::after_lead(lead, inner));
-  for (const char* text : {"1", "<t></t>1", "<t>a < b</t\n</t>\n\n12", "<t>7<t></t>8"}) EXPECT_TRUE(fits(once, text)) << text;
+  for (const char* text : {"1", "<t></t>1", "<t>a < b</t\n</t>\n\n12", "<t>7<t></t>8"})
+    EXPECT_TRUE(fits(once, text)) << text;
   for (const char* text : {"", "x", "<t>1", "<t></t>", "<t></t>\n\n\n1", "<t></t><t></t>1", "</t>1", "<t>a</t>b</t>1"})
     EXPECT_FALSE(fits(once, text)) << text;
   lead.inside = true;
@@ -156,6 +157,15 @@ TEST(Tools, ATokenThatIsTextEndsABlockEitherWay) {
     EXPECT_TRUE(testing::allows(m, '7'));
     EXPECT_EQ(testing::allows(m, 'x'), !both);  // without it the text of the token is more free text
   }
+}
+
+TEST(Tools, NoOtherControlTokensInABlock) {
+  const auto vocabulary = bytes_and({}, {"<end>", "<endless>", "<other>"});
+  const Lead lead{.open = {{"<t>"}}, .close = {{"<end>", true}}, .inside = true, .max_blocks = 0};
+  Matcher m = matcher(compiled(Grammar::after_lead(lead, gbnf("root ::= [0-9]"))), vocabulary);
+  EXPECT_TRUE(testing::allows(m, 'x'));
+  EXPECT_TRUE(testing::allows(m, 256));
+  for (const int32_t id : {257, 258, 259}) EXPECT_FALSE(testing::allows(m, id)) << id;
 }
 
 TEST(Tools, OneOfSeveralGrammars) {

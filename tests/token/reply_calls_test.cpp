@@ -76,16 +76,17 @@ TEST(ReplyCalls, InTags) {
       {"<tool_call>{\"name\": \"f\", \"arguments\": {}</tool_call>b", "content:b|call f:{}"},
       // One brace too many is a common slip.
       {"<tool_call>{\"name\": \"f\", \"arguments\": {}}}</tool_call>", "content:}|call f:{}"},
-      {"```json\n{\"name\": \"f\", \"arguments\": {}}\n```", "content:```json\n{\"name\": \"f\", \"arguments\": {}}\n```"},
+      {"```json\n{\"name\": \"f\", \"arguments\": {}}\n```",
+       "content:```json\n{\"name\": \"f\", \"arguments\": {}}\n```"},
   };
   for (const Row& row : rows) EXPECT_EQ(read(CallFormat::tagged_json, row.text), row.reply) << row.text;
 }
 
 TEST(ReplyCalls, BehindReasoning) {
-  const char* text = "<think>\n<tool_call>{}</tool_call>?\n</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}"
-                     "\n</tool_call>";
-  EXPECT_EQ(read(CallFormat::tagged_json, text, ReplyFormat::think),
-            "reasoning:<tool_call>{}</tool_call>?|call f:{}");
+  const char* text =
+      "<think>\n<tool_call>{}</tool_call>?\n</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}"
+      "\n</tool_call>";
+  EXPECT_EQ(read(CallFormat::tagged_json, text, ReplyFormat::think), "reasoning:<tool_call>{}</tool_call>?|call f:{}");
 }
 
 TEST(ReplyCalls, Bare) {
@@ -152,24 +153,47 @@ TEST(ReplyCalls, Gemma) {
 
 // Whatever comes: the same however it is cut, and nothing is lost that is no call.
 TEST(ReplyCalls, CutAnywhere) {
-  const std::string_view parts[] = {"<tool_call>",  "</tool_call>", "{\"name\": \"f\"", ", \"arguments\": ", "{\"a\": \"}\"}",
-                                    "}",            "[TOOL_CALLS]", "[ARGS]",           "[",                 "]",
-                                    "<|tool_call>", "<tool_call|>", "<|\"|>",           "call:f{",           "a:1",
-                                    "<|python_tag|>", "f",          "\n",               "text ",             "<think>",
-                                    "</think>",     ", \"parameters\": {}", "\"", "\\", "é"};
+  const std::string_view parts[] = {"<tool_call>",
+                                    "</tool_call>",
+                                    "{\"name\": \"f\"",
+                                    ", \"arguments\": ",
+                                    "{\"a\": \"}\"}",
+                                    "}",
+                                    "[TOOL_CALLS]",
+                                    "[ARGS]",
+                                    "[",
+                                    "]",
+                                    "<|tool_call>",
+                                    "<tool_call|>",
+                                    "<|\"|>",
+                                    "call:f{",
+                                    "a:1",
+                                    "<|python_tag|>",
+                                    "f",
+                                    "\n",
+                                    "text ",
+                                    "<think>",
+                                    "</think>",
+                                    ", \"parameters\": {}",
+                                    "\"",
+                                    "\\",
+                                    "é"};
   std::mt19937 rng(7);
   int n_calls = 0;
   for (int round = 0; round < 4000; ++round) {
     std::string text;
-    for (unsigned i = 0, n = 1 + rng() % 9; i < n; ++i) text += parts[rng() % std::size(parts)];
+    if (rng() % 3 == 0) text = R"({"name": "f", "arguments": {"a")";
+    for (size_t i = 0, n = 1 + rng() % 9; i < n; ++i) text += parts[rng() % std::size(parts)];
+    if (rng() % 3 == 0) text.insert(0, parts[rng() % std::size(parts)]);
     const auto format = static_cast<ReplyFormat>(rng() % 3);
     const auto calls = static_cast<CallFormat>(rng() % 5);
     const Reply whole = read_reply(format, text, 0, nullptr, calls);
     n_calls += static_cast<int>(whole.calls.size());
     EXPECT_EQ(shown(whole), shown(read_reply(format, text, 1, nullptr, calls))) << text;
     EXPECT_EQ(shown(whole), shown(read_reply(format, text, 5, &rng, calls))) << text;
-    if (whole.calls.empty() && format == ReplyFormat::plain && calls != CallFormat::bare_json)
+    if (whole.calls.empty() && format == ReplyFormat::plain && calls != CallFormat::bare_json) {
       EXPECT_EQ(whole.content, text);
+    }
   }
   EXPECT_GT(n_calls, 50);
 }
