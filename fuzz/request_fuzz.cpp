@@ -13,6 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   api::Json body;
   auto problem = api::parse_body(text, &body);
   const api::Defaults defaults;
+  const api::Json earlier =
+      api::Json::array({{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}});
   api::Request request;
   api::TokenizeRequest tokenize;
   api::DetokenizeRequest detokenize;
@@ -32,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         problem = api::parse_messages(body, defaults, true, &request);
         break;
       case 4:
-        problem = api::parse_responses(body, defaults, &request);
+        problem = api::parse_responses(body, earlier, defaults, &request);
         break;
       case 5:
         problem = api::parse_apply_template(body, defaults, &request);

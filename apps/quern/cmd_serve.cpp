@@ -140,6 +140,8 @@ api::ServiceOptions service_options(const Options& options) {
   // Who listens for others is called by names that it does not know. Pages cannot get at it by rebinding a name: they
   // have no key.
   if (service.access.hosts.empty() && !api::is_loopback(options.text("host"))) service.access.hosts = {"*"};
+  service.store.max_count = static_cast<size_t>(options.integer("store"));
+  service.store.max_bytes = static_cast<size_t>(options.integer("store-mib")) << 20;
   service.defaults.sampler = unseeded_sampler_options(options);
   service.ping = std::chrono::milliseconds(static_cast<int64_t>(options.real("ping") * 1000));
   service.version = build_version();

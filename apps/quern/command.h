@@ -53,6 +53,7 @@ int run_doctor(Context& context);
 int run_convert(Context& context);
 int run_tokenize(Context& context);
 int run_logits(Context& context);
+int run_embed(Context& context);
 int run_bench(Context& context);
 int run_profile(Context& context);
 int run_tune(Context& context);

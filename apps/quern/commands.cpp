@@ -30,7 +30,8 @@ constexpr Command kCommands[] = {
     {"serve", "", "answer over HTTP",
      "Speaks what OpenAI's and Anthropic's clients speak: /v1/chat/completions, /v1/completions, /v1/messages, "
      "/v1/responses,\n"
-     "/v1/models and others (docs/SERVER.md). Listens on this machine only, unless --host says otherwise. SIGTERM "
+     "/v1/embeddings, /v1/models and others (docs/SERVER.md). Listens on this machine only, unless --host says "
+     "otherwise. SIGTERM "
      "lets\n"
      "answers end.\n\n"
      "  quern serve -m model.gguf\n"
@@ -85,6 +86,14 @@ constexpr Command kCommands[] = {
      "  quern logits -m model.gguf --tokens 1,2,3 -o out.npy\n"
      "  quern logits -m model.gguf --tokens @ids.npy -o out.npy\n",
      0, run_logits},
+    {"embed", "[TEXT|-]", "the embedding of a text",
+     "Prints a JSON list of numbers, of length 1 as a vector: what /v1/embeddings of quern serve answers. --pooling "
+     "says "
+     "how\n"
+     "the states of the text's tokens become one. --tokens takes ids as they are instead of a text.\n\n"
+     "  quern embed -m model.gguf \"a text\"\n"
+     "  quern embed -m model.gguf --pooling mean - < text.txt\n",
+     1000000, run_embed},
     {"bench", "", "prompt and generation speed",
      "Measures what llama-bench measures, and prints its fields: pp N, evaluating a prompt of N tokens; tg N, "
      "generating\n"

@@ -9,8 +9,8 @@ constexpr OptionType kFlag = OptionType::flag, kInteger = OptionType::integer, k
 
 #define QUERN_GENERATING "run chat"
 #define QUERN_SAMPLING "run chat serve"
-#define QUERN_EVALUATING "run chat serve plan logits bench profile eval"
-#define QUERN_WITH_MODEL "run chat info plan tokenize logits bench profile tune eval convert"
+#define QUERN_EVALUATING "run chat serve plan logits embed bench profile eval"
+#define QUERN_WITH_MODEL "run chat info plan tokenize logits embed bench profile tune eval convert"
 
 // clang-format off
 // commands, name, letter, type, placeholder, default, min, max, choices, environment, repeats, help
@@ -32,6 +32,10 @@ constexpr OptionRow kRows[] = {
     {"serve", "kv-mib", "", kInteger, "MIB", "0", 0, 100000000, "", "", false, "memory for keys and values of a model; 0: enough for all full contexts, at most a quarter of what is free"},
     {"serve", "memory-mib", "", kInteger, "MIB", "0", 0, 100000000, "", "", false, "memory for all loaded models together; 0: no bound"},
     {"serve", "idle-unload", "", kInteger, "SECONDS", "0", 0, 1000000000, "", "", false, "unload a model that nobody asked for so long; 0: never"},
+    {"serve", "store", "", kInteger, "N", "1000", 0, 1000000, "", "", false, "answers of /v1/responses kept for GET and previous_response_id; 0: none"},
+    {"serve", "store-mib", "", kInteger, "MIB", "64", 1, 1000000, "", "", false, "memory for them; the oldest go first"},
+    {"serve embed", "pooling", "", kChoice, "WORD", "auto", 0, 0, "auto|mean|cls|last", "", false,
+     "how the states of a text's tokens become its embedding: their mean, the first, the last; auto: as the model's file says, else last"},
     {"serve", "max-body", "", kInteger, "MIB", "8", 1, 1024, "", "", false, "the longest request"},
     {"serve", "max-connections", "", kInteger, "N", "256", 1, 10000, "", "", false, "connections at a time"},
     {"serve", "ping", "", kReal, "SECONDS", "5", 0.05, 30, "", "", false, "how often a stream that waits sends a comment"},
@@ -55,9 +59,9 @@ constexpr OptionRow kRows[] = {
      "how much to think, where the model's chat template takes that (gpt-oss)"},
     {QUERN_GENERATING, "thinking", "", kChoice, "WORD", "auto", 0, 0, "auto|on|off", "", false,
      "whether to think at all, where the model's chat template takes that (Qwen 3)"},
-    {"run chat serve logits", "ctx", "c", kInteger, "N", "0", 0, 16777216, "", "QUERN_CTX", false, "positions to make room for; 0: the model's own number, at most 8192"},
+    {"run chat serve logits embed", "ctx", "c", kInteger, "N", "0", 0, 16777216, "", "QUERN_CTX", false, "positions to make room for; 0: the model's own number, at most 8192"},
     {"eval", "ctx", "c", kInteger, "N", "512", 8, 16777216, "", "", false, "tokens of one window"},
-    {"run chat serve plan logits profile tune eval convert", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
+    {"run chat serve plan logits embed profile tune eval convert", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
      "threads; 0: as tuned, else one per usable physical core, within the cgroup's quota"},
     {"bench", "threads", "t", kIntegers, "N,..", "0", 0, 4096, "", "QUERN_THREADS", false,
      "thread counts to measure; 0: as tuned, else one per usable physical core, within the cgroup's quota"},
@@ -74,7 +78,7 @@ constexpr OptionRow kRows[] = {
     {"convert", "all", "", kFlag, "", "", 0, 0, "", "", false, "with --clean: delete every prepared image"},
     {"tokenize", "detokenize", "", kFlag, "", "", 0, 0, "", "", false, "the other way: ids (JSON list, or numbers with commas or spaces) to text"},
     {"tokenize", "special", "", kFlag, "", "", 0, 0, "", "", false, "recognise control tokens in the text, and add those that the model wants around it"},
-    {"logits", "tokens", "", kText, "IDS", "", 0, 0, "", "", false, "token ids: 1,2,3 or @FILE.json (a list) or @FILE.npy (integers)"},
+    {"logits embed", "tokens", "", kText, "IDS", "", 0, 0, "", "", false, "token ids: 1,2,3 or @FILE.json (a list) or @FILE.npy (integers)"},
     {"logits", "output", "o", kText, "FILE", "", 0, 0, "", "", false, "the .npy file to write, f32 [tokens, vocabulary]"},
     {"bench", "n-prompt", "p", kIntegers, "N,..", "512", 0, 16777216, "", "", false, "prompt lengths to measure; 0: none"},
     {"bench", "n-gen", "n", kIntegers, "N,..", "128", 0, 16777216, "", "", false, "generation lengths to measure; 0: none"},

@@ -27,6 +27,7 @@ engine::EngineOptions engine_options(const Context& context) {
     out.no_fuse = o.texts("no-fuse");
     if (o.text("tune") == "auto") out.tune_dir = tune_directory(o);
   }
+  if (command == "serve" || command == "embed") out.pooling = o.text("pooling");
   if (o.text("image") != "off") out.image_dir = image_directory(o.text("cache"));
   out.image_mode = o.text("image") == "map" ? engine::ImageMode::map : engine::ImageMode::automatic;
   return out;

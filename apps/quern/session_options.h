@@ -13,7 +13,8 @@ namespace quern::apps {
 // The folder of prepared images in the cache folder; empty where there is none.
 std::string image_directory(const std::string& cache);
 
-// EngineOptions from --threads, --ctx, --chunk, --isa, --no-fuse, --image, --tune, as far as the command has them.
+// EngineOptions from --threads, --ctx, --chunk, --isa, --no-fuse, --image, --tune, --pooling, as far as the command has
+// them.
 engine::EngineOptions engine_options(const Context& context);
 
 // find_model, then Engine::load with a progress bar. `options`: where a command decides something itself.

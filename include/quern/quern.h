@@ -41,8 +41,9 @@ typedef struct quern_engine_options {
    * for, so NULL is "off". */
   const char*
       image; /* packed weights: "auto" keeps them in the cache folder and reads them from there, "map" maps them */
-  const char* tune;  /* "auto": kernels and threads as `quern tune` found them on this machine */
-  const char* cache; /* the folder; NULL: QUERN_CACHE, else XDG_CACHE_HOME/quern, else ~/.cache/quern */
+  const char* tune;    /* "auto": kernels and threads as `quern tune` found them on this machine */
+  const char* cache;   /* the folder; NULL: QUERN_CACHE, else XDG_CACHE_HOME/quern, else ~/.cache/quern */
+  const char* pooling; /* of embeddings: "mean", "cls", "last"; NULL: as the file says, else last */
 } quern_engine_options;
 
 typedef struct quern_sampling {
@@ -72,6 +73,7 @@ quern_status quern_engine_load(const char* path, const quern_engine_options* opt
 void quern_engine_free(quern_engine* engine);
 int32_t quern_engine_n_vocab(const quern_engine* engine);
 int32_t quern_engine_n_ctx(const quern_engine* engine);
+int32_t quern_engine_n_embedding(const quern_engine* engine);
 
 /* Text to ids. *n holds the room in ids on entry and the number needed on return; QUERN_LIMIT_EXCEEDED when it does not
  * fit (ids may be NULL with *n = 0 to ask). special: recognise control tokens in the text and add those the model
@@ -91,6 +93,9 @@ void quern_session_free(quern_session* session);
 quern_status quern_session_sync(quern_session* session, const int32_t* ids, size_t n);
 /* f32 [n_vocab]: what follows the last token. Valid until the next call on the session. */
 const float* quern_session_logits(const quern_session* session);
+/* Makes the timeline equal to ids, and writes their embedding to vector: f32 [n_embedding], of length 1. The logits are
+ * not those that follow. QUERN_UNSUPPORTED where the model gives none. */
+quern_status quern_session_embed(quern_session* session, const int32_t* ids, size_t n, float* vector);
 
 /* Called with whole UTF-8 characters as they complete; return false to stop. */
 typedef bool (*quern_text_fn)(const char* text, size_t bytes, void* user);

@@ -48,6 +48,7 @@ class Engine {
 
   int32_t n_vocab() const { return quern_engine_n_vocab(engine_.get()); }
   int32_t n_ctx() const { return quern_engine_n_ctx(engine_.get()); }
+  int32_t n_embedding() const { return quern_engine_n_embedding(engine_.get()); }
   std::vector<int32_t> tokenize(std::string_view text, bool special = true) const {
     return fetch<std::vector<int32_t>>([&](int32_t* ids, size_t* n) {
       return quern_tokenize(engine_.get(), text.data(), text.size(), special, ids, n);
@@ -73,7 +74,8 @@ class Engine {
 
 class Session {
  public:
-  explicit Session(const Engine& engine) : n_vocab_(static_cast<size_t>(engine.n_vocab())) {
+  explicit Session(const Engine& engine)
+      : n_vocab_(static_cast<size_t>(engine.n_vocab())), n_embedding_(static_cast<size_t>(engine.n_embedding())) {
     quern_session* raw = nullptr;
     check(quern_session_new(engine.get(), &raw));
     session_.reset(raw);
@@ -84,6 +86,11 @@ class Session {
   std::vector<float> logits() const {
     const float* row = quern_session_logits(session_.get());
     return row == nullptr ? std::vector<float>() : std::vector<float>(row, row + n_vocab_);
+  }
+  std::vector<float> embed(const std::vector<int32_t>& ids) {
+    std::vector<float> vector(n_embedding_);
+    check(quern_session_embed(session_.get(), ids.data(), ids.size(), vector.data()));
+    return vector;
   }
   // on_text gets whole characters and returns false to stop; it must not throw. Gives back the number of tokens.
   int32_t generate(const std::vector<int32_t>& ids, const quern_sampling& sampling, int32_t max_tokens,
@@ -114,7 +121,7 @@ class Session {
     void operator()(quern_session* s) const { quern_session_free(s); }
   };
   std::unique_ptr<quern_session, Free> session_;
-  size_t n_vocab_;
+  size_t n_vocab_, n_embedding_;
 };
 
 }  // namespace quern::api

@@ -105,7 +105,7 @@ std::vector<std::pair<std::string, std::string>> cors_headers(const HttpRequest&
   if (!listed(options.origins, small_letters(*origin))) return out;
   out.emplace_back("Access-Control-Allow-Origin", *origin);
   if (request.method == "OPTIONS") {
-    out.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+    out.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     out.emplace_back("Access-Control-Allow-Headers",
                      "authorization, content-type, x-api-key, anthropic-version, anthropic-beta");
     out.emplace_back("Access-Control-Max-Age", "600");

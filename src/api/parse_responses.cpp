@@ -105,24 +105,31 @@ void join_turns(Request* out) {
   out->messages = std::move(joined);
 }
 
-void read_input(Fields& fields, const Defaults& defaults, ProblemSlot* problem, Request* out) {
+void read_items(Fields& fields, const Json& items, const std::string& name, ProblemSlot* problem, Request* out) {
+  for (size_t i = 0; i < items.size() && fields.good(); ++i) {
+    const std::string where = name + "[" + std::to_string(i) + "]";
+    if (!items[i].is_object()) return fields.refuse(where, "must be an object");
+    read_item(items[i], where, problem, out);
+  }
+}
+
+void read_input(Fields& fields, const Json& earlier, const Defaults& defaults, ProblemSlot* problem, Request* out) {
   fields.required("input");
   const Json* input = fields.any("input");
   if (input == nullptr) return;
-  if (input->is_string()) {
+  if (!input->is_string() && !input->is_array()) return fields.refuse("input", "must be a string or an array of items");
+  if (input->is_array() && input->empty()) return fields.refuse("input", "is empty");
+  if (earlier.size() + input->size() > defaults.max_messages)  // a string has the size 1
+    return fields.refuse("input", "has more than " + std::to_string(defaults.max_messages) +
+                                      " entries, those of previous_response_id included");
+  read_items(fields, earlier, "previous_response_id", problem, out);
+  if (input->is_array()) {
+    read_items(fields, *input, "input", problem, out);
+  } else {
     token::Message message;
     message.role = "user";
     message.content = *input;
-    return out->messages.push_back(std::move(message));
-  }
-  if (!input->is_array()) return fields.refuse("input", "must be a string or an array of items");
-  if (input->empty()) return fields.refuse("input", "is empty");
-  if (input->size() > defaults.max_messages)
-    return fields.refuse("input", "has more than " + std::to_string(defaults.max_messages) + " entries");
-  for (size_t i = 0; i < input->size() && fields.good(); ++i) {
-    const std::string where = "input[" + std::to_string(i) + "]";
-    if (!(*input)[i].is_object()) return fields.refuse(where, "must be an object");
-    read_item((*input)[i], where, problem, out);
+    out->messages.push_back(std::move(message));
   }
   if (fields.good()) join_turns(out);
 }
@@ -149,7 +156,7 @@ void read_flat_tools(Fields& fields, const Defaults& defaults, ProblemSlot* prob
 
 }  // namespace
 
-std::optional<Problem> parse_responses(const Json& body, const Defaults& defaults, Request* out) {
+std::optional<Problem> parse_responses(const Json& body, const Json& earlier, const Defaults& defaults, Request* out) {
   ProblemSlot problem;
   Fields fields(body, "", &problem);
   fields.text("model", &out->model);
@@ -160,7 +167,7 @@ std::optional<Problem> parse_responses(const Json& body, const Defaults& default
     message.content = instructions;
     out->messages.push_back(std::move(message));
   }
-  read_input(fields, defaults, &problem, out);
+  read_input(fields, earlier, defaults, &problem, out);
   if (fields.good()) settle_call_ids(&problem, "input", out);
   read_flat_tools(fields, defaults, &problem, out);
   read_tool_choice(fields, &problem, out);
@@ -182,13 +189,15 @@ std::optional<Problem> parse_responses(const Json& body, const Defaults& default
     inner.without_effect({"verbosity"});
     inner.finish();
   }
-  fields.unsupported("previous_response_id", "nothing is stored: send the conversation as input");
-  fields.unsupported("conversation", "nothing is stored: send the conversation as input");
+  std::string previous;  // what it names has come as `earlier`
+  fields.text("previous_response_id", &previous);
+  fields.flag("store", &out->store);
+  fields.unsupported("conversation", "is not supported: send previous_response_id, or the conversation as input");
   fields.unsupported("prompt", "is not supported");
   fields.only("background", false, "is not supported");
   fields.only("truncation", "disabled", "a prompt that is too long is refused");
   fields.only("top_logprobs", 0, "is not supported here");
-  fields.without_effect({"store", "metadata", "user", "service_tier", "safety_identifier", "prompt_cache_key",
+  fields.without_effect({"metadata", "user", "service_tier", "safety_identifier", "prompt_cache_key",
                          "prompt_cache_retention", "include", "max_tool_calls", "stream_options", "client_metadata"});
   fields.finish();
   return problem;

@@ -30,20 +30,6 @@ size_t text_bytes(const Request& request) {
   return n;
 }
 
-// A text of so many bytes has at least one token per longest token's bytes; normalization makes three bytes one at
-// most.
-std::optional<Problem> check_size(const engine::Engine& engine, const Request& request) {
-  const auto n_ctx = static_cast<size_t>(engine.n_ctx());
-  const size_t bytes = text_bytes(request);
-  if (bytes <= n_ctx) return std::nullopt;
-  size_t longest = 1;
-  for (int32_t id = 0; id < engine.n_vocab(); ++id)
-    longest = std::max(longest, engine.tokenizer().token_bytes(id).size());
-  const size_t least = bytes / (3 * longest);
-  if (least <= n_ctx) return std::nullopt;
-  return context_problem(static_cast<int64_t>(least), static_cast<int64_t>(n_ctx));
-}
-
 // Asking for what a model does anyway is no error, even if its template has no variable for it.
 std::optional<Problem> reasoning_of(const engine::Engine& engine, const Request& request, Json* variables) {
   const token::ChatTemplate& chat = *engine.chat_template();
@@ -149,6 +135,19 @@ std::optional<Problem> prepare_texts(const engine::Engine& engine, const Request
 
 }  // namespace
 
+// A text of so many bytes has at least one token per longest token's bytes; normalization makes three bytes one at
+// most.
+std::optional<Problem> check_bytes(const engine::Engine& engine, size_t n_bytes) {
+  const auto n_ctx = static_cast<size_t>(engine.n_ctx());
+  if (n_bytes <= n_ctx) return std::nullopt;
+  size_t longest = 1;
+  for (int32_t id = 0; id < engine.n_vocab(); ++id)
+    longest = std::max(longest, engine.tokenizer().token_bytes(id).size());
+  const size_t least = n_bytes / (3 * longest);
+  if (least <= n_ctx) return std::nullopt;
+  return context_problem(static_cast<int64_t>(least), static_cast<int64_t>(n_ctx));
+}
+
 size_t Prepared::n_prompt_tokens() const {
   size_t n = 0;
   for (const auto& prompt : prompts) n += prompt.ids.size();
@@ -177,7 +176,7 @@ std::optional<serve::Insertion> end_of_thinking(const engine::Engine& engine) {
 
 std::optional<Problem> prepare(const engine::Engine& engine, const Request& request, Prepared* out) {
   try {
-    if (auto problem = check_size(engine, request)) return problem;
+    if (auto problem = check_bytes(engine, text_bytes(request))) return problem;
     auto problem = request.prompts.empty() ? prepare_chat(engine, request, out) : prepare_texts(engine, request, out);
     if (problem) return problem;
   } catch (const std::bad_alloc&) {

@@ -22,6 +22,9 @@ std::optional<Problem> prepare(const engine::Engine& engine, const Request& requ
 std::optional<Problem> make_submission(const serve::LoadedModel& model, const Request& request,
                                        const engine::ChatPrompt& prompt, int choice, serve::Request* out);
 
+// The problem of a text of so many bytes that cannot fit the context, whatever its tokens are.
+std::optional<Problem> check_bytes(const engine::Engine& engine, size_t n_bytes);
+
 // "prompt is too long: 9000 tokens, ..." with both numbers, in the words and with the code that clients look for.
 Problem context_problem(int64_t n_prompt, int64_t n_ctx);
 

@@ -31,6 +31,7 @@ struct Request {
   bool stream = false, include_usage = false;
   int top_logprobs = -1;  // how many alternatives beside each token; -1: no logprobs at all
   bool ignore_eos = false;
+  bool store = true;  // the answer may be kept (the Responses API)
 
   // Conversations.
   std::vector<token::Message> messages;
@@ -66,8 +67,8 @@ std::optional<Problem> parse_chat(const Json& body, const Defaults& defaults, Re
 std::optional<Problem> parse_completion(const Json& body, const Defaults& defaults, Request* out);
 // POST /v1/messages; count: /v1/messages/count_tokens, which needs no max_tokens.
 std::optional<Problem> parse_messages(const Json& body, const Defaults& defaults, bool count, Request* out);
-// POST /v1/responses (stateless).
-std::optional<Problem> parse_responses(const Json& body, const Defaults& defaults, Request* out);
+// POST /v1/responses. earlier: an array, the items that come before those of input (previous_response_id).
+std::optional<Problem> parse_responses(const Json& body, const Json& earlier, const Defaults& defaults, Request* out);
 // POST /apply-template: messages and what else changes the prompt, of the fields of /v1/chat/completions.
 std::optional<Problem> parse_apply_template(const Json& body, const Defaults& defaults, Request* out);
 

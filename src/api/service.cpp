@@ -18,6 +18,10 @@ HttpResponse problem_response(const Problem& problem, Dialect dialect) {
   return response;
 }
 
+Problem draining_problem() {
+  return Problem{.status = 503, .message = "the server is stopping", .retry_after = 5};
+}
+
 HttpResponse json_response(const Json& json) {
   HttpResponse response;
   response.body = dump(json);
@@ -30,7 +34,7 @@ Dialect dialect_of(std::string_view path) {
   return path.starts_with("/v1/messages") ? Dialect::anthropic : Dialect::openai;
 }
 
-constexpr std::string_view kModelPath = "/v1/models/";
+constexpr std::string_view kModelPath = "/v1/models/", kResponsePath = "/v1/responses/";
 constexpr std::string_view kRequestPath = "/v1/requests/", kEndThinking = "/end_thinking";
 
 std::string utc_text(std::time_t time) {
@@ -80,6 +84,8 @@ HttpResponse Service::Impl::dispatch(const HttpRequest& request) {
   }
   const std::string& path = request.path;
   if (request.method == "GET" && path.starts_with(kModelPath)) return model(request, path.substr(kModelPath.size()));
+  if (path.starts_with(kResponsePath) && path.size() > kResponsePath.size())
+    return stored_response(request, path.substr(kResponsePath.size()));
   if (request.method == "POST" && path.starts_with(kRequestPath) && path.ends_with(kEndThinking) &&
       path.size() > kRequestPath.size() + kEndThinking.size()) {
     return end_thinking(path.substr(kRequestPath.size(), path.size() - kRequestPath.size() - kEndThinking.size()));
@@ -133,16 +139,6 @@ HttpResponse Service::Impl::count_tokens(const HttpRequest& http) {
   if (!problem) problem = prepare(*lease->engine, request, &prepared);
   if (problem) return problem_response(*problem, Dialect::anthropic);
   return json_response({{"input_tokens", prepared.n_prompt_tokens()}});
-}
-
-HttpResponse Service::Impl::embeddings(const HttpRequest& http) {
-  Json body;
-  EmbeddingRequest request;
-  auto problem = read(http, &body, [&](const Json& json) { return parse_embeddings(json, &request); });
-  if (!problem)
-    problem =
-        Problem{.message = "model: no model here makes embeddings", .field = "model", .code = "unsupported_model"};
-  return problem_response(*problem, Dialect::openai);
 }
 
 HttpResponse Service::Impl::tokenize(const HttpRequest& http) {

@@ -9,6 +9,7 @@
 #include "api/files.h"
 #include "api/http.h"
 #include "api/request.h"
+#include "api/response_store.h"
 #include "serve/model_pool.h"
 
 namespace quern::api {
@@ -17,6 +18,7 @@ struct ServiceOptions {
   AccessOptions access;
   Defaults defaults;
   JsonLimits json;
+  StoreOptions store;
   std::chrono::milliseconds ping{5000};  // between comments in a stream that has nothing to say yet
   double stalled_seconds = 60;           // an engine at one piece of work for so long is not healthy
   std::string version;                   // of the program

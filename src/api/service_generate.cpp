@@ -41,7 +41,7 @@ std::string make_id(Api api) {
   return id;
 }
 
-std::unique_ptr<EventWriter> make_events(Api api, Head head, const Json& asked) {
+std::unique_ptr<EventWriter> make_events(Api api, Head head, const Json& asked, const KeepResponse& keep) {
   switch (api) {
     case Api::chat:
       return make_chat_events(std::move(head));
@@ -52,7 +52,7 @@ std::unique_ptr<EventWriter> make_events(Api api, Head head, const Json& asked) 
     case Api::responses:
       break;
   }
-  return make_responses_events(std::move(head), asked);
+  return make_responses_events(std::move(head), asked, keep);
 }
 
 // A streamed answer as the body of a response. Destroyed early, it cancels.
@@ -137,19 +137,17 @@ std::vector<Echo> echoes_of(const Request& request, const Run& run) {
   return echoes;
 }
 
-// Requests of one session of a client wait for each other; else those of one address.
+}  // namespace
+
 std::string client_of(const HttpRequest& http) {
   if (const auto session = http.header("x-claude-code-session-id")) return session->substr(0, 128);
   return http.peer;
 }
 
-}  // namespace
-
 HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
   const Dialect dialect = api == Api::messages ? Dialect::anthropic : Dialect::openai;
-  if (draining)
-    return problem_response(Problem{.status = 503, .message = "the server is stopping", .retry_after = 5}, dialect);
-  Json body;
+  if (draining) return problem_response(draining_problem(), dialect);
+  Json body, items;
   Request request;
   auto problem = read(http, &body, [&](const Json& json) {
     switch (api) {
@@ -162,7 +160,7 @@ HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
       case Api::responses:
         break;
     }
-    return parse_responses(json, options_.defaults, &request);
+    return read_responses(json, &request, &items);
   });
   serve::Lease lease;
   Head head;
@@ -183,6 +181,11 @@ HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
   head.logprobs = request.top_logprobs >= 0;
   head.bytes = [engine = lease->engine](int32_t id) { return std::string(engine->tokenizer().token_bytes(id)); };
   enter(head.id, run);
+  KeepResponse keep;
+  if (api == Api::responses) {
+    body["store"] = request.store;
+    if (request.store) keep = keeper(std::move(items));
+  }
   HttpResponse response;
   if (request.stream) {
     response.content_type = "text/event-stream";
@@ -193,9 +196,9 @@ HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
       self->note_stats(model, lease);
     };
     response.source =
-        std::make_unique<EventSource>(run, make_events(api, head, body), options_.ping, std::move(on_end));
+        std::make_unique<EventSource>(run, make_events(api, head, body, keep), options_.ping, std::move(on_end));
   } else {
-    response = whole(http, api, head, request, body, run);
+    response = whole(http, api, head, request, body, keep, run);
     leave(head.id);
     note_stats(head.model, lease);
   }
@@ -204,7 +207,7 @@ HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
 }
 
 HttpResponse Service::Impl::whole(const HttpRequest& http, Api api, const Head& head, const Request& request,
-                                  const Json& asked, const std::shared_ptr<Run>& run) {
+                                  const Json& asked, const KeepResponse& keep, const std::shared_ptr<Run>& run) {
   const Dialect dialect = api == Api::messages ? Dialect::anthropic : Dialect::openai;
   while (!run->done()) {
     run->wait(kLook);
@@ -231,7 +234,7 @@ HttpResponse Service::Impl::whole(const HttpRequest& http, Api api, const Head& 
     case Api::responses:
       break;
   }
-  return json_response(responses_response(head, choices.front(), asked));
+  return json_response(responses_response(head, choices.front(), asked, keep));
 }
 
 }  // namespace quern::api

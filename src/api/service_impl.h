@@ -15,12 +15,15 @@ namespace quern::api {
 enum class Api : uint8_t { chat, completion, messages, responses };
 
 HttpResponse problem_response(const Problem& problem, Dialect dialect);
+Problem draining_problem();
+// Requests of one client wait for each other: those of one session of it, else those of one address.
+std::string client_of(const HttpRequest& http);
 HttpResponse json_response(const Json& json);
 
 class Service::Impl : public std::enable_shared_from_this<Service::Impl> {
  public:
   Impl(std::shared_ptr<serve::ModelPool> pool, ServiceOptions options)
-      : pool_(std::move(pool)), options_(std::move(options)) {}
+      : pool_(std::move(pool)), options_(std::move(options)), store_(options_.store) {}
 
   HttpResponse dispatch(const HttpRequest& request);
   const ServiceOptions& options() const { return options_; }
@@ -57,9 +60,16 @@ class Service::Impl : public std::enable_shared_from_this<Service::Impl> {
   HttpResponse stats(const HttpRequest& request);
   HttpResponse end_thinking(const std::string& id);
 
+  // GET and DELETE of /v1/responses/ID.
+  HttpResponse stored_response(const HttpRequest& request, const std::string& id);
+
   HttpResponse generate(const HttpRequest& request, Api api);
   HttpResponse whole(const HttpRequest& http, Api api, const Head& head, const Request& request, const Json& asked,
-                     const std::shared_ptr<Run>& run);
+                     const KeepResponse& keep, const std::shared_ptr<Run>& run);
+  // The body of /v1/responses, and what it goes on from. *items: the conversation up to the end of its input.
+  std::optional<Problem> read_responses(const Json& body, Request* request, Json* items) const;
+  // Puts an answer, and the conversation of `items` that ends with it, into the store.
+  KeepResponse keeper(Json items);
 
   // The body as JSON, then a parser of it. A response: why not.
   template <class Parse>
@@ -81,6 +91,7 @@ class Service::Impl : public std::enable_shared_from_this<Service::Impl> {
 
   std::shared_ptr<serve::ModelPool> pool_;
   ServiceOptions options_;
+  ResponseStore store_;
   std::map<std::string, Seen> seen_;  // by model
   std::atomic<uint64_t> n_http_{0}, n_problems_{0};
 };

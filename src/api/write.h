@@ -35,7 +35,9 @@ struct Echo {
 Json completion_response(const Head& head, std::span<const Choice> choices, std::span<const Echo> echoes,
                          const Usage& usage);
 Json messages_response(const Head& head, const Choice& choice);
-Json responses_response(const Head& head, const Choice& choice, const Json& asked);
+// Keeps a whole answer of /v1/responses for later; false: it could not, and the answer says so (`store`).
+using KeepResponse = std::function<bool(const Json& response)>;
+Json responses_response(const Head& head, const Choice& choice, const Json& asked, const KeepResponse& keep = {});
 
 // The events of one streamed answer, as bytes of a text/event-stream. An empty string: nothing to send.
 class EventWriter {
@@ -53,7 +55,8 @@ class EventWriter {
 std::unique_ptr<EventWriter> make_chat_events(Head head);
 std::unique_ptr<EventWriter> make_completion_events(Head head);
 std::unique_ptr<EventWriter> make_messages_events(Head head);
-std::unique_ptr<EventWriter> make_responses_events(Head head, Json asked);
+// keep: see KeepResponse; empty where the answer is not to be kept.
+std::unique_ptr<EventWriter> make_responses_events(Head head, Json asked, KeepResponse keep = {});
 
 // "event: NAME\ndata: JSON\n\n", without the first line where the name is empty.
 std::string event_text(std::string_view name, const Json& data);

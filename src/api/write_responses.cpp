@@ -59,9 +59,9 @@ Json frame(const Head& head, const Json& asked, const char* status) {
   echo("max_output_tokens", nullptr);
   echo("metadata", Json::object());
   echo("parallel_tool_calls", true);
-  json["previous_response_id"] = nullptr;
+  echo("previous_response_id", nullptr);
   echo("reasoning", {{"effort", nullptr}, {"summary", nullptr}});
-  json["store"] = false;
+  echo("store", false);
   echo("temperature", nullptr);
   echo("text", {{"format", {{"type", "text"}}}});
   echo("tool_choice", "auto");
@@ -73,18 +73,21 @@ Json frame(const Head& head, const Json& asked, const char* status) {
   return json;
 }
 
-void complete(Json* json, const Ending& ending, const Usage& usage, Json output) {
+void complete(Json* json, const Ending& ending, const Usage& usage, Json output, const KeepResponse& keep) {
   (*json)["output"] = std::move(output);
   (*json)["usage"] = usage_json(usage);
   if (ending.kind == EndKind::length) {
     (*json)["status"] = "incomplete";
     (*json)["incomplete_details"] = {{"reason", "max_output_tokens"}};
   }
+  const bool whole = ending.kind != EndKind::cancelled;
+  if (keep && !(whole && keep(*json))) (*json)["store"] = false;
 }
 
 class ResponsesEvents : public EventWriter {
  public:
-  ResponsesEvents(Head head, Json asked) : head_(std::move(head)), asked_(std::move(asked)) {}
+  ResponsesEvents(Head head, Json asked, KeepResponse keep)
+      : head_(std::move(head)), asked_(std::move(asked)), keep_(std::move(keep)) {}
 
   std::string begin(int, const Usage&) override {
     const Json response = frame(head_, asked_, "in_progress");
@@ -122,7 +125,7 @@ class ResponsesEvents : public EventWriter {
   std::string finish(int, const Choice& whole) override {
     std::string out = close();
     Json response = frame(head_, asked_, "completed");
-    complete(&response, whole.ending, whole.usage, output_);
+    complete(&response, whole.ending, whole.usage, output_, keep_);
     const bool incomplete = whole.ending.kind == EndKind::length;
     return out + event(incomplete ? "response.incomplete" : "response.completed", {{"response", response}});
   }
@@ -131,6 +134,7 @@ class ResponsesEvents : public EventWriter {
     Json response = frame(head_, asked_, "failed");
     response["error"] = {{"code", "server_error"}, {"message", problem.message}};
     response["output"] = output_;
+    response["store"] = false;
     return event("response.failed", {{"response", response}});
   }
 
@@ -184,7 +188,9 @@ class ResponsesEvents : public EventWriter {
   }
 
   Head head_;
-  Json asked_, item_ = Json::object(), output_ = Json::array();
+  Json asked_;
+  KeepResponse keep_;
+  Json item_ = Json::object(), output_ = Json::array();
   std::string kind_, name_, text_;  // of the item that is open; kind_ empty: none
   int64_t sequence_ = 0;
   size_t n_calls_ = 0;
@@ -192,7 +198,7 @@ class ResponsesEvents : public EventWriter {
 
 }  // namespace
 
-Json responses_response(const Head& head, const Choice& choice, const Json& asked) {
+Json responses_response(const Head& head, const Choice& choice, const Json& asked, const KeepResponse& keep) {
   Json output = Json::array();
   const token::Reply& reply = choice.reply;
   if (!reply.reasoning.empty()) output.push_back(reasoning_item(head, output.size(), "completed", reply.reasoning));
@@ -201,12 +207,12 @@ Json responses_response(const Head& head, const Choice& choice, const Json& aske
   for (size_t i = 0; i < reply.calls.size(); ++i)
     output.push_back(call_item(head, output.size(), "completed", i, reply.calls[i].name, reply.calls[i].arguments));
   Json json = frame(head, asked, "completed");
-  complete(&json, choice.ending, choice.usage, std::move(output));
+  complete(&json, choice.ending, choice.usage, std::move(output), keep);
   return json;
 }
 
-std::unique_ptr<EventWriter> make_responses_events(Head head, Json asked) {
-  return std::make_unique<ResponsesEvents>(std::move(head), std::move(asked));
+std::unique_ptr<EventWriter> make_responses_events(Head head, Json asked, KeepResponse keep) {
+  return std::make_unique<ResponsesEvents>(std::move(head), std::move(asked), std::move(keep));
 }
 
 }  // namespace quern::api

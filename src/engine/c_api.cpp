@@ -100,6 +100,7 @@ Result<EngineOptions> engine_options(const quern_engine_options* given) {
   options.n_ctx = o.n_ctx;
   options.n_chunk = o.n_chunk;
   options.isa = o.isa == nullptr ? "" : o.isa;
+  options.pooling = o.pooling == nullptr ? "" : o.pooling;
   const std::string_view image = o.image == nullptr ? "off" : o.image, tune = o.tune == nullptr ? "off" : o.tune;
   if (image != "auto" && image != "map" && image != "off")
     return Error{Status::invalid_argument, "image '" + std::string(image) + "': auto, map or off"};
@@ -184,6 +185,7 @@ quern_engine_options quern_engine_defaults(void) {
           nullptr,
           nullptr,
           nullptr,
+          nullptr,
           nullptr};
 }
 
@@ -213,6 +215,9 @@ int32_t quern_engine_n_vocab(const quern_engine* engine) {
 }
 int32_t quern_engine_n_ctx(const quern_engine* engine) {
   return engine == nullptr ? 0 : engine->engine->n_ctx();
+}
+int32_t quern_engine_n_embedding(const quern_engine* engine) {
+  return engine == nullptr ? 0 : engine->engine->n_embedding();
 }
 
 quern_status quern_tokenize(const quern_engine* engine, const char* text, size_t bytes, bool special, int32_t* ids,
@@ -265,6 +270,18 @@ quern_status quern_session_sync(quern_session* session, const int32_t* ids, size
 const float* quern_session_logits(const quern_session* session) {
   if (session == nullptr || session->session->n_past() == 0) return nullptr;
   return session->session->logits().data();
+}
+
+quern_status quern_session_embed(quern_session* session, const int32_t* ids, size_t n, float* vector) {
+  return guarded([&]() -> Result<void> {
+    if (session == nullptr) return null_argument("session");
+    if (vector == nullptr) return null_argument("vector");
+    QUERN_TRY_VOID(check_list(ids, &n));
+    QUERN_TRY_VOID(session->session->embed({ids, n}));
+    const auto made = session->session->embedding();
+    std::copy(made.begin(), made.end(), vector);
+    return {};
+  });
 }
 
 quern_status quern_generate(quern_session* session, const int32_t* ids, size_t n, const quern_sampling* sampling,

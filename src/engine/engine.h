@@ -60,6 +60,8 @@ struct EngineOptions {
   std::string tune_dir;
   // Where set, these kernels instead of a sidecar's.
   std::shared_ptr<const kernels::Choices> choices;
+  // How tokens become an embedding: "mean", "cls" (the first token), "last". "" or "auto": as the file says, else last.
+  std::string pooling;
   // Called from the loading thread with done/total bytes; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -87,6 +89,11 @@ class Engine {
   int n_vocab() const;
   int n_ctx() const;
   Isa isa() const;
+  // What sessions' embed() pools by: "mean", "cls", "last"; its error where the model gives no embeddings.
+  Result<std::string> pooling() const;
+  int n_embedding() const;  // numbers of an embedding
+  // Whether an embedding may begin with positions that anything else has evaluated.
+  bool embeds_from_prefix() const;
   // The compiled plans as text, one step a line (`quern plan`).
   std::string plan_text() const;
   // Whether the weights are those of a prepared image, and whether they are computed with where that is mapped.
@@ -122,6 +129,12 @@ class Session {
   // the message), invalid_argument for a token id outside the vocabulary, cancelled when *cancel became true.
   virtual Result<void> sync(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr) = 0;
   virtual std::span<const float> logits() const = 0;  // [n_vocab] f32
+  // Makes the timeline equal to tokens as sync() does, and embedding() their vector. Called with more and more of a
+  // text it evaluates only what is new. Where the pooling needs states that another call left behind
+  // (embeds_from_prefix() is false), it evaluates from position 0. logits() are not those that follow. Errors: those of
+  // sync(), and unsupported where there is no vector.
+  virtual Result<void> embed(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr) = 0;
+  virtual std::span<const float> embedding() const = 0;  // [n_embedding] f32, of length 1
   // Evaluates tokens from an empty timeline and hands over the logits of every position, in order, some rows at a time.
   using RowsFn = std::function<Result<void>(int first_position, int n_rows, std::span<const float> logits)>;
   virtual Result<void> logits_of_all(std::span<const int32_t> tokens, const RowsFn& rows) = 0;

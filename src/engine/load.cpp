@@ -27,6 +27,19 @@ Result<void> load_text(Engine::State& s) {
   return {};
 }
 
+// A file without embeddings is no error: it may do all else.
+Result<void> set_pooling(Engine::State& s, const std::string& wanted) {
+  const auto chosen = choose_pooling(wanted, s.model->spec.pooling);
+  if (chosen.ok()) {
+    s.pooling = *chosen;
+  } else if (chosen.error().status == Status::unsupported) {
+    s.no_pooling = chosen.error();
+  } else {
+    return chosen.error();
+  }
+  return {};
+}
+
 // The sidecar, where it holds; then the team with its knobs, and its kernels for a team of that size.
 void apply_tuning(Engine::State& s, const EngineOptions& options) {
   const Topology topology = detect_topology();
@@ -61,17 +74,19 @@ Result<void> compile_plans(Engine::State& s, const EngineOptions& options) {
   const struct {
     plan::Plan* plan;
     int rows, outputs;
+    plan::Output output = plan::Output::logits;
   } wanted[] = {{&s.decode, 1, 1},
                 {&s.few, kernels::kFewRows, 1},
                 {&s.prefill, s.n_chunk, 1},
                 {&s.batch, kernels::kFewRows, kernels::kFewRows},
-                {&s.all, kAllOutputs, kAllOutputs}};
+                {&s.all, kAllOutputs, kAllOutputs},
+                {&s.hidden, s.n_chunk, s.n_chunk, plan::Output::hidden}};
   size_t arena = 0, scratch = 0;
   for (const bool measure : {true, false}) {
     for (const auto& w : wanted) {
       QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights,
                                        {w.rows, w.outputs, s.isa_mask, options.no_fuse, s.team->size(), s.choices.get(),
-                                        s.n_ctx, s.read_ahead},
+                                        s.n_ctx, s.read_ahead, w.output},
                                        s.arena.data()));
       arena = std::max(arena, w.plan->arena_bytes);
       scratch = std::max(scratch, w.plan->scratch_bytes);
@@ -94,6 +109,7 @@ Result<std::unique_ptr<Engine::State>> load_state(const std::string& path, const
   }
   s->n_ctx = options.n_ctx > 0 ? options.n_ctx : std::min(s->model->spec.n_ctx_train, kDefaultMaxCtx);
   s->n_chunk = std::min(options.n_chunk, 4096);
+  QUERN_TRY_VOID(set_pooling(*s, options.pooling));
   QUERN_TRY_VOID(load_text(*s));
   apply_tuning(*s, options);
   s->kv_layout = plan::make_kv_layout(s->model->spec);
@@ -157,6 +173,16 @@ int Engine::n_ctx() const {
 }
 Isa Engine::isa() const {
   return state_->isa;
+}
+Result<std::string> Engine::pooling() const {
+  if (!state_->pooling) return state_->no_pooling;
+  return std::string(pooling_name(*state_->pooling));
+}
+int Engine::n_embedding() const {
+  return state_->model->spec.n_dim;
+}
+bool Engine::embeds_from_prefix() const {
+  return state_->pooling == model::Pooling::last;
 }
 
 const std::string& Engine::tuning_file() const {

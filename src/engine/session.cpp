@@ -10,35 +10,48 @@ namespace {
 
 class SessionImpl final : public Session {
  public:
-  explicit SessionImpl(Engine::State& state) : s_(state), kv_(*state.kv_pool) {
+  explicit SessionImpl(Engine::State& state)
+      : s_(state), kv_(*state.kv_pool), pool_(state.pooling.value_or(model::Pooling::last), state.model->spec.n_dim) {
     const size_t rows = static_cast<size_t>(std::max({s_.n_chunk, kAllOutputs, kernels::kFewRows}));
     positions_.resize(rows);
     out_rows_.resize(rows);
     logits_.resize(static_cast<size_t>(s_.model->spec.n_vocab));
+    embedding_.resize(static_cast<size_t>(s_.model->spec.n_dim));
     timeline_.reserve(static_cast<size_t>(s_.n_ctx));
   }
 
   Result<void> sync(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) override {
     QUERN_TRY_VOID(check(tokens));
-    const size_t shared = static_cast<size_t>(
-        std::mismatch(timeline_.begin(), timeline_.end(), tokens.begin(), tokens.end()).first - timeline_.begin());
     // The last token is always evaluated: its logits are what the caller wants.
-    truncate(static_cast<int>(std::min(shared, tokens.size() - 1)));
-    n_reused_ = n_past();
-    while (timeline_.size() < tokens.size()) {
-      if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return Error{Status::cancelled, "cancelled"};
-      const size_t left = tokens.size() - timeline_.size();
-      const int n = static_cast<int>(std::min(left, static_cast<size_t>(s_.n_chunk)));
-      const bool last = left == static_cast<size_t>(n);
+    truncate(static_cast<int>(std::min(shared_with(tokens), tokens.size() - 1)));
+    return in_chunks(tokens, cancel, [&](std::span<const int32_t> chunk, bool last) -> Result<void> {
+      const int n = static_cast<int>(chunk.size());
       out_rows_[0] = n - 1;
       const plan::Plan& plan = s_.plan_for(n);
-      QUERN_TRY_VOID(evaluate(plan, tokens.subspan(timeline_.size(), static_cast<size_t>(n)), last ? 1 : 0));
-      if (last) std::copy_n(plan.logits, logits_.size(), logits_.begin());
-    }
-    return {};
+      QUERN_TRY_VOID(evaluate(plan, chunk, last ? 1 : 0));
+      if (last) std::copy_n(plan.output, logits_.size(), logits_.begin());
+      return {};
+    });
   }
 
   std::span<const float> logits() const override { return logits_; }
+
+  Result<void> embed(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) override {
+    if (!s_.pooling) return s_.no_pooling;
+    QUERN_TRY_VOID(check(tokens));
+    truncate(static_cast<int>(pool_.begins_at(shared_with(tokens), tokens.size())));
+    const auto run = [&](std::span<const int32_t> chunk, bool last) -> Result<void> {
+      const int n = static_cast<int>(chunk.size());
+      const int n_wanted = pool_.wanted(n_past(), n, last, out_rows_.data());
+      QUERN_TRY_VOID(evaluate(s_.hidden, chunk, n_wanted));
+      pool_.add(n, {s_.hidden.output, embedding_.size() * static_cast<size_t>(n_wanted)});
+      return {};
+    };
+    QUERN_TRY_VOID(in_chunks(tokens, cancel, run));
+    return pool_.vector(embedding_);
+  }
+
+  std::span<const float> embedding() const override { return embedding_; }
 
   Result<void> logits_of_all(std::span<const int32_t> tokens, const RowsFn& rows) override {
     QUERN_TRY_VOID(check(tokens));
@@ -49,7 +62,7 @@ class SessionImpl final : public Session {
       const int n = static_cast<int>(std::min(tokens.size() - timeline_.size(), static_cast<size_t>(chunk)));
       std::iota(out_rows_.begin(), out_rows_.begin() + n, 0);
       QUERN_TRY_VOID(evaluate(s_.all, tokens.subspan(timeline_.size(), static_cast<size_t>(n)), n));
-      QUERN_TRY_VOID(rows(first, n, {s_.all.logits, logits_.size() * static_cast<size_t>(n)}));
+      QUERN_TRY_VOID(rows(first, n, {s_.all.output, logits_.size() * static_cast<size_t>(n)}));
     }
     return {};
   }
@@ -63,6 +76,7 @@ class SessionImpl final : public Session {
       n = 0;
       kv_.clear();
     }
+    pool_.truncate(static_cast<size_t>(n));
     timeline_.resize(static_cast<size_t>(n));
   }
 
@@ -121,6 +135,24 @@ class SessionImpl final : public Session {
     return {};
   }
 
+  // How many of tokens the timeline begins with.
+  size_t shared_with(std::span<const int32_t> tokens) const {
+    return static_cast<size_t>(std::mismatch(timeline_.begin(), timeline_.end(), tokens.begin(), tokens.end()).first -
+                               timeline_.begin());
+  }
+
+  // What tokens have beyond the timeline, chunk by chunk. run(chunk, last): appends it.
+  template <class Run>
+  Result<void> in_chunks(std::span<const int32_t> tokens, const std::atomic<bool>* cancel, const Run& run) {
+    n_reused_ = n_past();
+    while (timeline_.size() < tokens.size()) {
+      if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return Error{Status::cancelled, "cancelled"};
+      const size_t left = tokens.size() - timeline_.size(), n = std::min(left, static_cast<size_t>(s_.n_chunk));
+      QUERN_TRY_VOID(run(tokens.subspan(timeline_.size(), n), n == left));
+    }
+    return {};
+  }
+
   Result<void> evaluate(const plan::Plan& plan, std::span<const int32_t> tokens, int n_out) {
     const int first = n_past(), n = static_cast<int>(tokens.size());
     QUERN_TRY_VOID(kv_.prepare(first, first + n));
@@ -136,7 +168,8 @@ class SessionImpl final : public Session {
   exec::KvTable kv_;
   std::vector<int32_t> timeline_;  // tokens whose keys and values are in kv_
   std::vector<int32_t> positions_, out_rows_;
-  std::vector<float> logits_;
+  std::vector<float> logits_, embedding_;
+  Pool pool_;  // of positions that the timeline still has
   int n_reused_ = 0;
 };
 
@@ -188,7 +221,7 @@ Result<void> step(Engine& engine, std::span<const NextToken> next) {
   const plan::Plan& plan = s.plan_for_batch(n);
   s.run(plan, {n, ids, positions, spans, n, rows, n});
   const size_t n_vocab = static_cast<size_t>(s.model->spec.n_vocab);
-  for (int i = 0; i < n; ++i) sessions[i]->take_next(ids[i], plan.logits + n_vocab * static_cast<size_t>(i));
+  for (int i = 0; i < n; ++i) sessions[i]->take_next(ids[i], plan.output + n_vocab * static_cast<size_t>(i));
   return {};
 }
 

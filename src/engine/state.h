@@ -7,6 +7,7 @@
 
 #include "base/team.h"
 #include "engine/engine.h"
+#include "engine/pooling.h"
 #include "engine/tuning.h"
 #include "exec/image_writer.h"
 #include "exec/kv.h"
@@ -30,6 +31,8 @@ struct Engine::State {
   std::optional<token::ChatTemplate> chat;
   std::string chat_error;
   int n_ctx = 0, n_chunk = 0;
+  std::optional<model::Pooling> pooling;  // nothing: no embeddings, no_pooling says why
+  Error no_pooling;
   Isa isa = Isa::generic;
   uint32_t isa_mask = 1;
   std::optional<Tuning> tuning;  // where a sidecar holds
@@ -42,6 +45,7 @@ struct Engine::State {
   Buffer arena;
   plan::Plan decode, few, prefill;  // 1 row; up to 8; a chunk: the last row's logits
   plan::Plan batch, all;            // up to 8 rows; up to 64: every row's logits
+  plan::Plan hidden;                // a chunk: any row's hidden state
   std::optional<exec::Runner> runner;
   std::unique_ptr<exec::KvPool> kv_pool;
   // Where set (measure/profile.h), runs are timed and told of, from the thread that runs.

@@ -23,8 +23,8 @@ class Runner {
  public:
   // scratch_bytes: the largest that any plan to be run states.
   static Result<Runner> create(Team& team, size_t scratch_bytes);
-  // Requires ctx.n_rows <= plan.options.max_rows and ctx.n_out <= plan.options.max_outputs. Afterwards plan.logits
-  // holds [ctx.n_out, n_vocab].
+  // Requires ctx.n_rows <= plan.options.max_rows and ctx.n_out <= plan.options.max_outputs. Afterwards plan.output
+  // holds ctx.n_out rows.
   void run(const plan::Plan& plan, const kernels::RunContext& ctx);
   // The same walk with a clock read after each call and barrier. Resizes `times` before it starts.
   void run_timed(const plan::Plan& plan, const kernels::RunContext& ctx, RunTimes& times);

@@ -188,6 +188,12 @@ Result<Spec> make_spec(const GgufFile& file, const Arch& arch, const Params& p) 
   QUERN_TRY(spec.n_ctx_train, bounded(file, "context_length", p.n_ctx_train, 1, INT32_MAX));
   if (!(p.norm_eps >= 0 && p.norm_eps < 1)) return bad(file, "attention.layer_norm_rms_epsilon is not in [0, 1)");
   spec.norm_eps = static_cast<float>(p.norm_eps);
+  if (!p.causal.value_or(true))
+    return Error{Status::unsupported,
+                 file.path() + ": attention.causal is false, and attention to later tokens is not supported"};
+  constexpr auto kLastPooling = static_cast<int64_t>(Pooling::rank);
+  QUERN_TRY(const int pooling, bounded(file, "pooling_type", p.pooling, -1, kLastPooling));
+  spec.pooling = static_cast<Pooling>(pooling);
   int64_t n_vocab = p.n_vocab;
   if (const file::Tensor* embd = file.find_tensor("token_embd.weight")) n_vocab = static_cast<int64_t>(embd->shape[1]);
   QUERN_TRY(spec.n_vocab, bounded(file, "vocab_size", n_vocab, 1, kMaxVocab));

@@ -92,6 +92,16 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
+// How the normed states of a text's tokens become one vector, by GGUF's numbers.
+enum class Pooling : int8_t {
+  unstated = -1,
+  none,  // they do not: a vector for each token
+  mean,
+  cls,   // the first token's
+  last,  // the last token's
+  rank,  // a score, by tensors of its own: a reranker
+};
+
 struct Spec {
   std::string arch;
   std::string name;
@@ -102,6 +112,7 @@ struct Spec {
   float embed_scale = 1.0F;    // multiplies the token embedding
   float logit_softcap = 0.0F;  // 0: none
   std::vector<LayerSpec> layers;
+  Pooling pooling = Pooling::unstated;
   int n_next_token_blocks = 0;  // blocks of the file after these, which predict further tokens: not in `layers`
 };
 

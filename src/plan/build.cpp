@@ -362,6 +362,8 @@ class Builder {
   void head(ValueId x) {
     const WeightSet& w = model_.globals;
     const ValueId h = norm("output_norm", x, *w.get(Role::output_norm), RowSet::outputs, true);
+    graph_.output = h;
+    if (options_.output == Output::hidden) return;
     const Weight& matrix = *(w.has(Role::output) ? w.get(Role::output) : w.get(Role::token_embd));
     // Rounding here goes straight into the logits, a quarter of all their error; two planes cost no weight traffic.
     const ValueId logits = matmul("output", h, matrix, nullptr, Precision::high);
@@ -371,7 +373,7 @@ class Builder {
            .in = {logits},
            .out = logits});
     }
-    graph_.logits = logits;
+    graph_.output = logits;
   }
 
   const Model& model_;

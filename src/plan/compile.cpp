@@ -64,7 +64,7 @@ std::vector<Life> lives_of(const Graph& graph, const Steps& steps) {
       touch(node.out, static_cast<int>(s));
     }
   }
-  lives[static_cast<size_t>(graph.logits)].last = static_cast<int>(steps.size());
+  lives[static_cast<size_t>(graph.output)].last = static_cast<int>(steps.size());
   return lives;
 }
 
@@ -439,7 +439,7 @@ Result<Plan> compile(const model::Model& model, const KvLayout& kv, const Packed
   plan.row_class = options.row_class(RowSet::tokens);
   plan.options = options;
   plan.arena_bytes = map.bytes(options.n_threads);
-  plan.logits = reinterpret_cast<float*>(arena + map.offsets[static_cast<size_t>(graph.logits)]);
+  plan.output = reinterpret_cast<float*>(arena + map.offsets[static_cast<size_t>(graph.output)]);
   for (const std::vector<int>& nodes : steps) {
     Step step;
     step.block_rows = block_rows(graph, nodes);

@@ -47,7 +47,7 @@ namespace {
 using kernels::Op;
 
 int uses(const Graph& graph, ValueId value) {
-  int n = value == graph.logits ? 1 : 0;
+  int n = value == graph.output ? 1 : 0;
   for (const Node& node : graph.nodes) {
     n += static_cast<int>(std::count(node.in.begin(), node.in.end(), value)) + (node.residual == value ? 1 : 0);
   }

@@ -58,7 +58,7 @@ struct Node {
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
-  ValueId logits = kNone;
+  ValueId output = kNone;  // what PlanOptions::output names, of RowSet::outputs
 
   // The rows that a node works on.
   kernels::RowSet row_set(const Node& node) const {

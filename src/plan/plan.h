@@ -45,9 +45,15 @@ struct Step {
   kernels::RowSet rows = kernels::RowSet::tokens;
 };
 
+// What a run hands out of the rows that are wanted. The network before it is the same, bit for bit.
+enum class Output : uint8_t {
+  logits,  // [n_vocab]
+  hidden,  // [n_dim]: the normed state that the output matrix would read
+};
+
 struct PlanOptions {
   int max_rows = 1;     // token rows a run may have
-  int max_outputs = 1;  // of them, rows whose logits may be wanted
+  int max_outputs = 1;  // of them, rows whose output may be wanted
   uint32_t isa_mask = 1;
   std::vector<std::string> no_fuse;           // names of fusions to leave out; "all": every one
   int n_threads = 1;                          // of the team that will run it
@@ -55,6 +61,7 @@ struct PlanOptions {
   int n_ctx = 0;                              // positions of a sequence at most; 0: unknown, nothing relies on it
 
   bool read_ahead = false;  // weights are mapped and larger than memory: ask for the chosen experts early
+  Output output = Output::logits;
   // What experts ask of memory, from the model (compile fills them in); 0: no experts.
   int n_used = 0, n_experts = 0;
 
@@ -104,7 +111,7 @@ struct Plan {
   std::vector<Decline> declines;
   size_t arena_bytes = 0;
   size_t scratch_bytes = 0;  // per thread
-  float* logits = nullptr;   // [n_out, n_vocab] f32, valid after a run
+  float* output = nullptr;   // [n_out, as wide as options.output says] f32, valid after a run
 
   // As the plan's kernels and work counts want it: with the rows of RowSet::routed.
   kernels::RunContext complete(kernels::RunContext ctx) const {

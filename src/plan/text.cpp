@@ -110,7 +110,8 @@ std::string to_text(const Plan& plan) {
   size_t n_calls = 0;
   for (const Step& step : plan.steps) n_calls += step.calls.size();
   std::string text = std::string("plan ") + kernels::row_class_name(plan.row_class) + ": up to " +
-                     n(plan.options.max_rows) + " rows, " + n(plan.options.max_outputs) + " outputs; " +
+                     n(plan.options.max_rows) + " rows, " + n(plan.options.max_outputs) +
+                     (plan.options.output == Output::hidden ? " hidden states; " : " outputs; ") +
                      std::to_string(plan.steps.size()) + " steps, " + std::to_string(n_calls) + " calls; arena " +
                      std::to_string(plan.arena_bytes) + " bytes\n";
   for (size_t s = 0; s < plan.steps.size(); ++s) {

@@ -26,8 +26,9 @@ int positions_at_most(const Request& request, int n_ctx) {
   return static_cast<int>(std::min<int64_t>(n, n_ctx));
 }
 
-bool may_share(const Request& request) {
-  return request.use_cache && request.n_prompt_logprobs < 0;
+// Likelihoods of a prompt, and some embeddings, need what a prefix in the cache does not hold.
+bool may_share(const Request& request, const engine::Engine& engine) {
+  return request.use_cache && request.n_prompt_logprobs < 0 && (!request.embed || engine.embeds_from_prefix());
 }
 
 bool in_step(const Row& row) {
@@ -60,7 +61,7 @@ uint64_t Batch::growth(int n_past, int n_most) const {
 }
 
 bool Batch::has_room_for(const Request& request) {
-  if (may_share(request)) cache_.find(request.prompt);  // what it will begin with is dropped last
+  if (may_share(request, engine_)) cache_.find(request.prompt);  // what it will begin with is dropped last
   uint64_t needed = growth(0, positions_at_most(request, engine_.n_ctx()));
   for (const auto& row : rows_) {
     if (!row->finished())
@@ -267,7 +268,9 @@ Result<void> Batch::extend(Row& row, size_t n_most) {
   if (row.session == nullptr) QUERN_TRY_VOID(begin(row));
   const size_t n = std::min(row.n_left(), n_most), n_before = static_cast<size_t>(row.session->n_past());
   const Clock::time_point start = Clock::now();
-  QUERN_TRY_VOID(with_memory([&] { return row.session->sync(row.timeline().first(n_before + n)); }));
+  const bool embed = row.request().embed;
+  const auto tokens = row.timeline().first(n_before + n);
+  QUERN_TRY_VOID(with_memory([&] { return embed ? row.session->embed(tokens) : row.session->sync(tokens); }));
   const double seconds = seconds_between(start, Clock::now()), one = seconds / static_cast<double>(n);
   counters_.n_slices.add();
   counters_.prompt_ns.add(nanoseconds(seconds));
@@ -275,14 +278,19 @@ Result<void> Batch::extend(Row& row, size_t n_most) {
   const double weight = std::min(0.5, static_cast<double>(n) / 128);
   seconds_per_token_ = seconds_per_token_ <= 0 ? one : (1 - weight) * seconds_per_token_ + weight * one;
   row.show_progress();
-  if (row.n_left() == 0) take_logits(row, row.session->logits());
+  if (row.n_left() > 0) return {};
+  if (embed) {
+    row.take_embedding(row.session->embedding());
+  } else {
+    take_logits(row, row.session->logits());
+  }
   return {};
 }
 
 // A session with what the prompt shares with a kept timeline or a running one.
 Result<void> Batch::begin(Row& row) {
   int n = 0;
-  if (may_share(row.request())) {
+  if (may_share(row.request(), engine_)) {
     PrefixCache::Match best = cache_.find(row.timeline());
     for (const auto& other : rows_) {
       if (other.get() == &row || other->session == nullptr || !other->request().use_cache) continue;

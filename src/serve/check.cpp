@@ -64,6 +64,11 @@ std::optional<Refusal> check_request(const Request& request, const engine::Engin
     if (auto bad = check_ids(request.insertion->ids, n_vocab, "the insertion")) return bad;
     if (request.insertion->unless.size() > kMaxStopBytes) return invalid("the insertion's condition is too long");
   }
+  if (request.embed) {
+    if (const auto pooling = engine.pooling(); !pooling.ok()) return invalid(pooling.error().message);
+    if (request.max_tokens != 0 || request.n_prompt_logprobs >= 0)
+      return invalid("an embedding comes without tokens and likelihoods: max_tokens must be 0");
+  }
   if (request.max_tokens < -1) return invalid("max_tokens must not be negative");
   if (request.n_logprobs > kMaxLogProbs || request.n_prompt_logprobs > kMaxLogProbs)
     return invalid("at most " + std::to_string(kMaxLogProbs) + " likeliest tokens can be asked for");

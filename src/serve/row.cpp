@@ -70,14 +70,24 @@ void Row::score_prompt(int n, std::span<const float> logits) {
     prompt_scores_.push_back(score(timeline_[static_cast<size_t>(n)], logits, job_.request.n_prompt_logprobs));
 }
 
+void Row::end_prompt(std::vector<float> embedding) {
+  prompt_done_ = true;
+  first_token_ = Clock::now();
+  show_progress();
+  stream().phase.store(Phase::generating, std::memory_order_relaxed);
+  stream().push(
+      PromptDone{static_cast<int>(timeline_.size()), n_cached_, std::move(prompt_scores_), std::move(embedding)});
+}
+
+void Row::take_embedding(std::span<const float> vector) {
+  end_prompt({vector.begin(), vector.end()});
+  finish(FinishReason::max_tokens);
+}
+
 void Row::go_on(std::span<const float> logits) {
   if (finished()) return;
   if (!prompt_done_) {
-    prompt_done_ = true;
-    first_token_ = Clock::now();
-    show_progress();
-    stream().phase.store(Phase::generating, std::memory_order_relaxed);
-    stream().push(PromptDone{static_cast<int>(timeline_.size()), n_cached_, std::move(prompt_scores_)});
+    end_prompt({});
     if (job_.request.max_tokens == 0) return finish(FinishReason::max_tokens);
   }
   const auto done = take_tokens(logits);

@@ -43,6 +43,8 @@ class Row {
   void show_progress();
   // logits: [n_vocab], of the position before timeline()[n]. Collected for PromptDone.
   void score_prompt(int n, std::span<const float> logits);
+  // All of timeline() is evaluated, and this is its vector ([n_embedding]): hands it out and finishes.
+  void take_embedding(std::span<const float> vector);
   // All of timeline() is evaluated, and logits ([n_vocab]) are what follows: takes one token or more, which are then
   // left to evaluate, or finishes.
   void go_on(std::span<const float> logits);
@@ -58,6 +60,7 @@ class Row {
 
  private:
   Row(Job job, engine::Engine& engine, token::Sampler sampler);
+  void end_prompt(std::vector<float> embedding);
   Result<void> take_tokens(std::span<const float> logits);
   Result<int32_t> choose(std::span<const float> logits);
   Result<void> take(int32_t id, bool inserted, std::span<const float> logits);

@@ -61,6 +61,7 @@ struct Request {
       -1;  // the same for the prompt's tokens (PromptDone::scores); nothing is taken from the cache then
   std::unique_ptr<TokenMask> mask;  // null: every token
   std::optional<Insertion> insertion;
+  bool embed = false;     // PromptDone brings the prompt's vector; then max_tokens is 0, and there are no likelihoods
   bool use_cache = true;  // take a prefix from the cache, and leave this timeline in it
   std::string client;     // requests of one client wait for each other before they make others wait; "" is one client
   // Called whenever an event has come, mostly by the engine thread and without locks; it must not block or throw, and
@@ -91,6 +92,7 @@ struct PromptDone {
   int n_prompt = 0;
   int n_cached = 0;                // of them, taken from the cache
   std::vector<TokenScore> scores;  // [n_prompt] where n_prompt_logprobs >= 0
+  std::vector<float> embedding;    // [n_embedding] where Request::embed
 };
 
 // One generated token. Its pieces may be those of tokens before, which were held back, and may be none.

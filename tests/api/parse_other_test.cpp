@@ -74,8 +74,8 @@ TEST(Messages, WrongFieldsAreNamed) {
 }
 
 TEST(Responses, Input) {
-  EXPECT_EQ(good(&parse_responses, R"({"input": "a", "instructions": "b", "store": true})").messages.size(), 2u);
-  const Request request = good(&parse_responses, R"({"input": [
+  EXPECT_EQ(good(&responses, R"({"input": "a", "instructions": "b", "store": true})").messages.size(), 2u);
+  const Request request = good(&responses, R"({"input": [
     {"role": "user", "content": [{"type": "input_text", "text": "a"}]},
     {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}], "encrypted_content": null},
     {"type": "function_call", "call_id": "call00004", "name": "f", "arguments": "{}"},
@@ -93,6 +93,39 @@ TEST(Responses, Input) {
   EXPECT_EQ(request.max_tokens, 4);
 }
 
+// What an answer of ours looks like comes back in, in front of the input and behind the new instructions.
+TEST(Responses, EarlierItemsComeFirst) {
+  Json body, earlier;
+  ASSERT_FALSE(parse_body(R"({"items": [{"role": "user", "content": "a"},
+    {"id": "rs_1", "type": "reasoning", "status": "completed", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+    {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "b", "annotations": [], "logprobs": []}]},
+    {"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "call00000", "name": "f", "arguments": "{}"}]})",
+                          &earlier)
+                   .has_value());
+  ASSERT_FALSE(parse_body(R"({"instructions": "i", "previous_response_id": "resp_1", "store": false,
+    "input": [{"type": "function_call_output", "call_id": "call00000", "output": "x"}]})",
+                          &body)
+                   .has_value());
+  Request request;
+  ASSERT_FALSE(parse_responses(body, earlier["items"], Defaults{}, &request).has_value());
+  ASSERT_EQ(request.messages.size(), 4u);
+  EXPECT_EQ(request.messages[0].role, "system");
+  EXPECT_EQ(request.messages[1].content, "a");
+  EXPECT_EQ(request.messages[2].reasoning_content, "hm");
+  EXPECT_EQ(request.messages[2].content[0]["text"], "b");
+  EXPECT_EQ(request.messages[2].tool_calls.size(), 1u);
+  EXPECT_EQ(request.messages[3].tool_call_id, "call00000");
+  EXPECT_EQ(request.n_calls(), 1u);
+  EXPECT_FALSE(request.store);
+  Defaults few;
+  few.max_messages = 4;
+  Request other;
+  const auto problem = parse_responses(body, earlier["items"], few, &other);
+  ASSERT_TRUE(problem.has_value());
+  EXPECT_EQ(problem->field, "input");
+  EXPECT_TRUE(good(&responses, R"({"input": "a"})").store);
+}
+
 TEST(Responses, WrongFieldsAreNamed) {
   const struct {
     const char *body, *field;
@@ -101,14 +134,17 @@ TEST(Responses, WrongFieldsAreNamed) {
       {R"({"input": []})", "input"},
       {R"({"input": [{"type": "item_reference", "id": "x"}]})", "input[0].type"},
       {R"({"input": [{"type": "function_call_output", "call_id": "x", "output": "y"}]})", "input[0]"},
-      {R"({"input": "a", "previous_response_id": "r"})", "previous_response_id"},
+      {R"({"input": "a", "previous_response_id": "r"})", ""},
+      {R"({"input": "a", "previous_response_id": 1})", "previous_response_id"},
+      {R"({"input": "a", "store": "no"})", "store"},
+      {R"({"input": "a", "conversation": "c"})", "conversation"},
       {R"({"input": "a", "background": true})", "background"},
       {R"({"input": "a", "truncation": "auto"})", "truncation"},
       {R"({"input": "a", "text": {"format": {"type": "json_schema"}}})", "text.format.schema"},
       {R"({"input": "a", "n": 1})", "n"},
       {R"({"input": "a", "tools": [{"name": "f"}]})", "tools[0].type"},
   };
-  for (const auto& row : rows) EXPECT_EQ(refused(&parse_responses, row.body), row.field) << row.body;
+  for (const auto& row : rows) EXPECT_EQ(refused(&responses, row.body), row.field) << row.body;
 }
 
 template <class T>

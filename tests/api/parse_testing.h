@@ -41,6 +41,10 @@ inline std::optional<Problem> count(const Json& json, const Defaults& defaults, 
   return parse_messages(json, defaults, true, out);
 }
 
+inline std::optional<Problem> responses(const Json& json, const Defaults& defaults, Request* out) {
+  return parse_responses(json, Json::array(), defaults, out);
+}
+
 // A body with one user message and more members.
 inline std::string chat(const std::string& more = "") {
   return R"({"messages": [{"role": "user", "content": "hi"}])" + (more.empty() ? "" : ", " + more) + "}";

@@ -125,6 +125,16 @@ class Thinking(ServerTest):
         self.assertEqual(events[-1]["type"], "response.completed")
         self.assertEqual([o["type"] for o in events[-1]["response"]["output"]], ["reasoning", "message"])
 
+    def test_a_list_of_embeddings_ends_with_its_client(self):
+        figures = lambda: {"requests_total": 0, **self.server.get("/v1/stats")["models"][0]}  # noqa: E731
+        before = figures()["requests_total"]
+        body = json.dumps({"input": ["word " * 60] * 2048}).encode()
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=30) as s:
+            s.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            self.assertTrue(wait_until(lambda: figures()["requests_total"] > before))
+        self.assertTrue(wait_until(lambda: figures()["requests_prompt"] + figures()["requests_queued"] == 0))
+        self.assertLess(figures()["requests_total"], before + 2048)
+
     def test_refused_by_name(self):
         chat = "/v1/chat/completions"
         self.refused(chat, {"messages": []}, "messages")
@@ -549,6 +559,49 @@ class Starts(unittest.TestCase):
             taken.listen()
             port = str(taken.getsockname()[1])
             self.assertIn(port, self.error("-m", tiny(), "--port", port, code=1))
+
+
+
+class Kept(ServerTest):
+    ARGS = ("-m", "small=" + scripted("think"), "--store", "2")
+
+    def test_the_oldest_responses_are_forgotten(self):
+        path = "/v1/responses"
+        answers = [self.server.post(path, {"input": "hello"}) for _ in range(3)]
+        self.assertTrue(all(a["store"] for a in answers))
+        for known in answers[1:]:
+            self.assertEqual(self.server.get(f"{path}/{known['id']}"), known)
+        error = self.server.get(f"{path}/{answers[0]['id']}", 404)["error"]
+        self.assertEqual((error["code"], error["param"]), ("response_not_found", None))
+        self.assertIn(answers[0]["id"], error["message"])
+        self.refused(path, {"input": "a", "previous_response_id": answers[0]["id"]}, "previous_response_id", 404)
+        self.refused(path, {"input": "a", "previous_response_id": 7}, "previous_response_id")
+        self.assertEqual(self.server.ask("GET", f"{path}/{answers[2]['id']}?stream=true")[0], 400)
+        self.assertEqual(self.server.ask("PUT", f"{path}/{answers[2]['id']}", {})[0], 405)
+        status, _, text = self.server.ask("DELETE", f"{path}/{answers[2]['id']}")
+        self.assertEqual((status, json.loads(text)), (200, {"id": answers[2]["id"], "object": "response", "deleted": True}))
+        self.assertEqual(self.server.ask("DELETE", f"{path}/{answers[2]['id']}")[0], 404)
+
+    def test_what_is_not_whole_is_not_kept(self):
+        for more, kept in (({}, True), ({"store": False}, False), ({"store": None}, True), ({"max_output_tokens": 1}, True)):
+            events = self.server.events("/v1/responses", {"input": "hello", **more})
+            final = events[-1]["response"]
+            self.assertEqual(final["store"], kept)
+            self.assertEqual(events[0]["response"]["store"], kept)
+            self.server.get(f"/v1/responses/{final['id']}", 200 if kept else 404)
+
+
+class NothingKept(ServerTest):
+    ARGS = ("-m", "small=" + scripted("think"), "--store", "0")
+
+    def test_store_0_keeps_nothing(self):
+        answer = self.server.post("/v1/responses", {"input": "hello"})
+        self.assertFalse(answer["store"])
+        error = self.server.get(f"/v1/responses/{answer['id']}", 404)["error"]
+        self.assertIn("--store", error["message"])
+        self.refused("/v1/responses", {"input": "a", "store": True}, "store")
+        self.refused("/v1/responses", {"input": "a", "previous_response_id": answer["id"]}, "previous_response_id", 404)
+        self.server.post("/v1/responses", {"input": "hello", "store": False})
 
 
 if __name__ == "__main__":

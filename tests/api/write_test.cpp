@@ -266,6 +266,30 @@ TEST(Responses, StreamEndsInTheWholeResponse) {
   EXPECT_EQ(responses_response(h, whole, asked)["status"], "incomplete");
 }
 
+TEST(Responses, WhatIsKeptIsTheWholeAnswer) {
+  const Json asked = {{"store", true}, {"previous_response_id", "resp_0"}};
+  Json kept;
+  bool fits = true;
+  const KeepResponse keep = [&](const Json& response) {
+    kept = response;
+    return fits;
+  };
+  const Json whole = responses_response(head(), choice(), asked, keep);
+  EXPECT_EQ(whole, kept);
+  EXPECT_EQ(whole["store"], true);
+  EXPECT_EQ(whole["previous_response_id"], "resp_0");
+  EXPECT_EQ(responses_response(head(), choice(), Json::object())["store"], false);
+  fits = false;
+  EXPECT_EQ(responses_response(head(), choice(), asked, keep)["store"], false) << "there was no room for it";
+  kept = Json();
+  const auto writer = make_responses_events(head(), asked, keep);
+  const std::string begin = writer->begin(0, {}) + writer->add(0, text(Kind::content, "yes"));
+  EXPECT_TRUE(kept.is_null()) << "it is not whole yet";
+  const auto list = events(writer->finish(0, choice()));
+  EXPECT_EQ(kept["output"][0]["content"][0]["text"], "yes");
+  EXPECT_EQ(list.back()["response"]["store"], false);
+}
+
 TEST(Responses, TwoCallsAreTwoItems) {
   const auto writer = make_responses_events(head(), Json::object());
   writer->begin(0, {});

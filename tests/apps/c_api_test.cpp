@@ -122,6 +122,32 @@ TEST_F(CApi, SessionsOutliveTheirEnginesHandle) {
   quern_session_free(session);
 }
 
+TEST_F(CApi, Embeddings) {
+  quern_session* session = nullptr;
+  ASSERT_EQ(quern_session_new(engine_, &session), QUERN_OK);
+  const int32_t ids[] = {5, 6, 7};
+  const auto n = static_cast<size_t>(quern_engine_n_embedding(engine_));
+  ASSERT_GT(n, 0U);
+  std::vector<float> last(n), other(n);
+  ASSERT_EQ(quern_session_embed(session, ids, 3, last.data()), QUERN_OK) << quern_last_error();
+  float square = 0;
+  for (const float x : last) square += x * x;
+  EXPECT_NEAR(square, 1, 1e-5);
+  EXPECT_EQ(quern_session_embed(session, ids, 2, other.data()), QUERN_OK);
+  EXPECT_NE(last, other);
+  EXPECT_EQ(quern_session_embed(session, ids, 0, other.data()), QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(quern_session_embed(session, ids, 3, nullptr), QUERN_INVALID_ARGUMENT);
+  EXPECT_EQ(quern_session_embed(nullptr, ids, 3, other.data()), QUERN_INVALID_ARGUMENT);
+  quern_session_free(session);
+  quern_engine_options options = quern_engine_defaults();
+  options.pooling = "mean";
+  Engine mean(tiny("llama"), options);
+  EXPECT_NE(Session(mean).embed({5, 6, 7}), last);
+  options.pooling = "max";
+  quern_engine* none = nullptr;
+  EXPECT_EQ(quern_engine_load(tiny("llama").c_str(), &options, &none), QUERN_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, GenerateStopsWhenToldAndRefusesNonsense) {
   quern_session* session = nullptr;
   ASSERT_EQ(quern_session_new(engine_, &session), QUERN_OK);

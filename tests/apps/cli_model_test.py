@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands that run a model, on tiny random models: run, chat, plan, logits, bench, eval."""
+"""The commands that run a model, on tiny random models: run, chat, plan, logits, embed, bench, eval."""
 import json
 import math
 import os
@@ -319,6 +319,30 @@ class Logits(Program):
         self.error("logits", "-m", tiny_model(), "--tokens", "@missing.json", "-o", out)
         self.error("logits", "-m", tiny_model(), "--tokens", "1,2", "-o", "/nowhere/out.npy")
         self.assertFalse(out.exists())
+
+
+class Embed(Program):
+    def embed(self, *args, model="llama", **more):
+        return json.loads(self.out("embed", "-m", tiny_model(model), *args, **more))
+
+    def test_the_vector_of_a_text(self):
+        vector = self.embed("hello world")
+        self.assertAlmostEqual(sum(x * x for x in vector), 1, places=5)
+        self.assertEqual(self.embed("hello", "world"), vector)
+        self.assertEqual(self.embed("-", stdin="hello world"), vector)
+        self.assertEqual(self.embed("--pooling", "last", "-t", "2", "--chunk", "2", "--no-fuse", "all", "hello world"), vector)
+        ids = self.json("tokenize", "-m", tiny_model(), "--special", "hello world")
+        self.assertEqual(self.embed("--tokens", json.dumps(ids)), vector)
+        poolings = [self.embed("--pooling", p, "hello world") for p in ("mean", "cls", "last")]
+        self.assertEqual(len({tuple(v) for v in poolings}), 3)
+        self.assertNotEqual(self.embed("hello worlds"), vector)
+
+    def test_errors(self):
+        self.error("embed", "-m", tiny_model(), "")
+        self.error("embed", "-m", tiny_model(), "--tokens", "1,999999")
+        self.assertIn("20", self.error("embed", "-m", tiny_model(), "-c", "20", "--tokens", json.dumps([5] * 21)))
+        self.error("embed", "-m", tiny_model(), code=2)
+        self.error("embed", "-m", tiny_model(), "--tokens", "1", "text", code=2)
 
 
 class Bench(Program):

@@ -6,6 +6,15 @@
 namespace quern::engine {
 namespace {
 
+// From the reference's vector for these tokens, by the pooling of the options.
+double embedding_distance(const golden::Golden& golden, const EngineOptions& options) {
+  const auto engine = Engine::load(tiny_dir() + "/" + golden.model + ".gguf", options);
+  EXPECT_TRUE(engine.ok()) << engine.error().message;
+  const auto session = std::move((*engine)->new_session()).value();
+  EXPECT_TRUE(session->embed(golden.tokens).ok());
+  return golden::embedding_distance(golden, options.pooling, session->embedding());
+}
+
 TEST(Golden, EveryTinyModelAgreesWithTheFloatReference) {
   const char* source = std::getenv("QUERN_SOURCE_DIR");
   ASSERT_NE(source, nullptr);
@@ -20,6 +29,10 @@ TEST(Golden, EveryTinyModelAgreesWithTheFloatReference) {
     ASSERT_FALSE(logits.empty());
     const double kl = golden::mean_kl(*golden, logits, logits.size() / golden->tokens.size());
     EXPECT_LT(kl, golden->limit) << golden->model;
+    for (const auto& [pooling, vector] : golden->embeddings) {
+      options.pooling = pooling;
+      EXPECT_LT(embedding_distance(*golden, options), golden->embedding_limit) << golden->model << ", " << pooling;
+    }
     ++n;
   }
   EXPECT_GE(n, 20);

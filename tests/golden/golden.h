@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -24,6 +25,10 @@ struct Golden {
   std::vector<std::vector<int32_t>> ids;    // [n, k] tokens of the k largest logits, largest first
   std::vector<std::vector<double>> logits;  // [n, k]
   std::vector<double> logsumexp;            // [n] over the whole vocabulary
+  double embedding_limit = 0;               // embedding_distance() of a right engine stays under this
+  double least_embedding_control = 0;       // the smallest misreading that changes hidden states scores this
+  // By pooling ("mean", "cls", "last"): [n_dim] the vector of all tokens, of length 1.
+  std::map<std::string, std::vector<double>> embeddings;
 };
 
 // Nothing where the file is missing or is no golden.
@@ -39,6 +44,10 @@ inline std::optional<Golden> read_golden(const std::string& path) {
   g.ids = j.at("ids").get<std::vector<std::vector<int32_t>>>();
   g.logits = j.at("logits").get<std::vector<std::vector<double>>>();
   g.logsumexp = j.at("logsumexp").get<std::vector<double>>();
+  g.embedding_limit = j.at("embedding_limit").get<double>();
+  g.least_embedding_control = j.at("least_embedding_control").get<double>();
+  for (const auto& item : j.at("embeddings").items())
+    g.embeddings[item.key()] = item.value().get<std::vector<double>>();
   return g;
 }
 
@@ -74,6 +83,23 @@ inline double mean_kl(const Golden& g, std::span<const float> logits /* [n, n_vo
     total += rest_p * (std::log(rest_p) - std::log(rest_q));
   }
   return total / static_cast<double>(g.tokens.size());
+}
+
+// 1 - cosine of the angle between an embedding and the golden's. Infinite where the shape is wrong or a number is not
+// finite.
+inline double embedding_distance(const Golden& g, const std::string& pooling, std::span<const float> vector) {
+  constexpr double kWrong = std::numeric_limits<double>::infinity();
+  const auto at = g.embeddings.find(pooling);
+  if (at == g.embeddings.end() || at->second.size() != vector.size()) return kWrong;
+  double dot = 0, mine = 0, its = 0;
+  for (size_t i = 0; i < vector.size(); ++i) {
+    const double x = vector[i], y = at->second[i];
+    dot += x * y;
+    mine += x * x;
+    its += y * y;
+  }
+  const double distance = 1 - dot / std::sqrt(mine * its);
+  return std::isfinite(distance) ? distance : kWrong;
 }
 
 }  // namespace quern::golden

@@ -69,6 +69,30 @@ TEST(Golden, RejectsOtherLogits) {
   }
 }
 
+TEST(Golden, EmbeddingsAcceptTheirOwnAndRejectOthers) {
+  for (const auto& path : golden_files()) {
+    const auto g = read_golden(path.string());
+    ASSERT_TRUE(g) << path;
+    ASSERT_EQ(g->embeddings.size(), 3u) << path;
+    EXPECT_GT(g->least_embedding_control, 0) << path;
+    EXPECT_GT(g->embedding_limit, 0) << path;
+    for (const auto& [pooling, right] : g->embeddings) {
+      std::vector<float> vector(right.begin(), right.end());
+      EXPECT_NEAR(embedding_distance(*g, pooling, vector), 0, 1e-9) << path << " " << pooling;
+      for (const auto& [other, wrong] : g->embeddings) {
+        if (other == pooling) continue;
+        EXPECT_GT(embedding_distance(*g, other, vector), g->embedding_limit) << path << " " << pooling;
+      }
+      std::rotate(vector.begin(), vector.begin() + 1, vector.end());
+      EXPECT_GT(embedding_distance(*g, pooling, vector), g->embedding_limit) << path << " " << pooling;
+      vector[2] = std::numeric_limits<float>::quiet_NaN();
+      EXPECT_EQ(embedding_distance(*g, pooling, vector), std::numeric_limits<double>::infinity());
+      vector.pop_back();
+      EXPECT_EQ(embedding_distance(*g, pooling, vector), std::numeric_limits<double>::infinity());
+    }
+  }
+}
+
 TEST(Golden, AMissingFileIsNothing) {
   EXPECT_FALSE(read_golden("no/such/file.json"));
 }

@@ -12,6 +12,8 @@ and logsumexp over the vocabulary. From these a test forms a lower bound of KL(r
 Its mean over positions must stay under "limit". "least_control" is what the smallest misreading of the file (window,
 rope, softcap, activation, ...) scores here: the limits of float models lie far below it, so none passes. "digest" names
 the weights: see tools/synth/tiny_models.py.
+"embeddings" are the vectors of all 96 ids, by pooling, of length 1: of hidden states as the output matrix reads them.
+1 - cosine must stay under "embedding_limit"; "least_embedding_control" is to it what "least_control" is to "limit".
 The models themselves are not kept; tiny_models.py writes them again, equal to the last bit.
 """
 import argparse
@@ -45,6 +47,7 @@ LIMITS = {"F32": 1e-4, "llama-q-f16": 1e-4, "qwen3-q-bf16": 2.5e-4, "llama-q-q4_
           "llama4-q-q8_0": 1.8e-3,
           # Here one position whose choice of experts turns over adds up to 6e-4 to the mean of all.
           **{f"qwen3moe-q-{f}": 1e-3 for f in ("q8_0", "q5_1", "q4_0", "q4_k", "q5_k", "q6_k")}}
+EMBEDDING_LIMIT = 1e-5  # of float models; those with a limit of their own have the same here
 TURNED, ROUTER_NOISE = 0.03, 0.01  # share of routers' choices that may hang on 1 % of their input
 
 
@@ -57,6 +60,24 @@ def bucketed_kl(golden, logits):
     p, q = np.exp(log_p), np.exp(log_q)
     rest_p, rest_q = np.maximum(1 - p.sum(1), 1e-9), np.maximum(1 - q.sum(1), 1e-9)
     return (p * (log_p - log_q)).sum(1) + rest_p * (np.log(rest_p) - np.log(rest_q))
+
+
+POOLS = {"mean": lambda h: h.mean(axis=0), "cls": lambda h: h[0], "last": lambda h: h[-1]}
+
+
+def embeddings(hidden):
+    """Pooling -> f64 [dim] of length 1."""
+    vectors = {name: pool(hidden.astype(np.float64)) for name, pool in POOLS.items()}
+    return {name: v / np.linalg.norm(v) for name, v in vectors.items()}
+
+
+def embedding_distance(vectors, others):
+    """The largest 1 - cosine of all poolings."""
+    return max(float(1 - vectors[name] @ others[name]) for name in POOLS)
+
+
+def logits_of(oracle, hidden):
+    return np.concatenate([y for _, y in oracle.logits_blocks(hidden)])
 
 
 def routing_problem(name, oracle, trace):
@@ -73,29 +94,38 @@ def make(name, path, controls, bad=None, as_peer=False):
     if as_peer:
         oracle.spec = with_rounded_yarn(oracle.spec) or oracle.spec
     ids, trace = tiny_models.token_ids(N_TOKENS), []
-    reference = oracle.logits(ids, trace=trace)
+    hidden = oracle.hidden(ids, trace=trace)
+    reference, vectors = logits_of(oracle, hidden), embeddings(hidden)
     problem = routing_problem(name, oracle, trace) if trace and bad is not None else ""
     if problem:
         bad.append(problem)
     top_ids, top_logits, lse = top_rows(reference, TOP)
     golden = {"model": name, "digest": tiny_models.digest(name), "limit": LIMITS.get(name, LIMITS["F32"]),
-              "tokens": ids.tolist(), "ids": top_ids.tolist(), "logits": np.round(top_logits.astype(float), 5).tolist(),
-              "logsumexp": np.round(lse, 5).tolist()}
-    least = np.inf
+              "embedding_limit": LIMITS.get(name, EMBEDDING_LIMIT), "tokens": ids.tolist(), "ids": top_ids.tolist(), "logits": np.round(top_logits.astype(float), 5).tolist(),
+              "logsumexp": np.round(lse, 5).tolist(),
+              "embeddings": {name: np.round(v, 5).tolist() for name, v in vectors.items()}}
+    least = least_embedding = np.inf
     for oracle.spec in spoiled(oracle.spec).values() if controls else ():
-        least = min(least, float(bucketed_kl(golden, oracle.logits(ids)).mean()))
+        hidden = oracle.hidden(ids)
+        least = min(least, float(bucketed_kl(golden, logits_of(oracle, hidden)).mean()))
+        distance = embedding_distance(vectors, embeddings(hidden))
+        if distance > 1e-12:  # the final softcap changes logits only
+            least_embedding = min(least_embedding, distance)
     if controls:
         golden["least_control"] = float(f"{least:.2g}")
+        golden["least_embedding_control"] = float(f"{least_embedding:.2g}")
     return golden
 
 
 def dump(golden):
     """JSON with one position a line, so that a change reads as a diff."""
-    head = {k: v for k, v in golden.items() if k not in ("ids", "logits", "logsumexp")}
+    head = {k: v for k, v in golden.items() if k not in ("ids", "logits", "logsumexp", "embeddings")}
     text = ",\n".join(f'"{k}": {json.dumps(v)}' for k, v in head.items())
     for key in ("ids", "logits"):
         text += f',\n"{key}": [\n' + ",\n".join(json.dumps(r, separators=(",", ":")) for r in golden[key]) + "\n]"
-    return "{\n" + text + f',\n"logsumexp": {json.dumps(golden["logsumexp"])}\n}}\n'
+    text += f',\n"logsumexp": {json.dumps(golden["logsumexp"])}'
+    vectors = ",\n".join(f'"{k}": {json.dumps(v, separators=(",", ":"))}' for k, v in golden["embeddings"].items())
+    return "{\n" + text + f',\n"embeddings": {{\n{vectors}\n}}\n}}\n'
 
 
 def differences(golden, old):
@@ -106,7 +136,10 @@ def differences(golden, old):
         return "the ids or the limit have changed"
     # The logits compare by value, not by text: another BLAS rounds the last digits otherwise, and may swap near ties.
     worst = max(np.abs(np.array(golden[k]) - np.array(old[k])).max() for k in ("logits", "logsumexp"))
-    return f"logits differ by {worst:.2g}" if worst > 1e-3 else ""
+    if worst > 1e-3:
+        return f"logits differ by {worst:.2g}"
+    apart = embedding_distance(*({k: np.array(v) for k, v in g["embeddings"].items()} for g in (golden, old)))
+    return f"embeddings differ by {apart:.2g}" if apart > 1e-6 else ""
 
 
 def measure(a, golden, path, folder):
@@ -142,6 +175,8 @@ def main():
             golden = make(name, path, not a.check, bad)
             if not a.check and name not in LIMITS and golden["least_control"] < 10 * golden["limit"]:
                 bad.append(f"{name}: a misreading of the file scores only {golden['least_control']:.1e}")
+            if not a.check and name not in LIMITS and golden["least_embedding_control"] < 10 * golden["embedding_limit"]:
+                bad.append(f"{name}: a misreading moves embeddings by {golden['least_embedding_control']:.1e} only")
             if a.check:
                 wrong = differences(golden, json.loads(file.read_text())) if file.exists() else "no file"
                 bad += [f"{name}: {wrong}"] if wrong else []

@@ -170,7 +170,7 @@ TEST(TuneBits, CheckingChangesNothing) {
   auto& state = engine->state();
   auto track = Track::create(state, *state.team, 64, {});
   ASSERT_TRUE(track.ok());
-  const float* logits_at = (*track)->plans().decode.logits;
+  const float* logits_at = (*track)->plans().decode.output;
   const auto logits = [&] {
     (*track)->runner().run((*track)->plans().decode, (*track)->context(Track::kDepth, 1, 1));
     return std::vector<float>(logits_at, logits_at + state.model->spec.n_vocab);

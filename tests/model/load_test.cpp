@@ -24,6 +24,7 @@ std::string tiny(const std::string& name) {
 struct Edit {
   std::function<std::optional<OwnedValue>(std::string_view key)> set_key = {};  // another value for a key
   std::function<bool(std::string_view key)> drop_key = {};
+  std::optional<std::pair<std::string, OwnedValue>> add = {};  // one key more
   std::function<bool(std::string_view tensor)> drop_tensor = {};
   std::function<void(std::string_view tensor, uint32_t& type, std::array<uint64_t, 4>& shape)> change_tensor = {};
 };
@@ -38,6 +39,7 @@ std::string rewritten(const std::string& name, const Edit& edit) {
     std::optional<OwnedValue> changed = edit.set_key ? edit.set_key(entry.key) : std::nullopt;
     EXPECT_TRUE(out.add(entry.key, changed ? std::move(*changed) : OwnedValue::copy(entry.value)).ok());
   }
+  EXPECT_TRUE(!edit.add || out.add(edit.add->first, edit.add->second).ok());
   std::vector<std::pair<const file::Tensor*, size_t>> kept;
   for (const file::Tensor& tensor : in->tensors()) {
     if (edit.drop_tensor && edit.drop_tensor(tensor.name)) continue;
@@ -108,6 +110,29 @@ TEST(Load, SenselessNumbersAreNamed) {
                Status::invalid_file, {"epsilon"});
   expect_named(refusal(rewritten("llama", set("llama.feed_forward_length", OwnedValue::array<uint32_t>({384})))),
                Status::invalid_file, {});
+}
+
+TEST(Load, PoolingIsWhatTheFileSays) {
+  const auto with = [](uint32_t number) {
+    return rewritten("llama", {.add = std::pair("llama.pooling_type", OwnedValue::of(number))});
+  };
+  const auto pooling = [](const std::string& path) {
+    const auto file = GgufFile::open(path);
+    return load_model(*file, 0).value()->spec.pooling;
+  };
+  EXPECT_EQ(pooling(tiny("llama")), Pooling::unstated);
+  const Pooling by_number[] = {Pooling::none, Pooling::mean, Pooling::cls, Pooling::last, Pooling::rank};
+  for (uint32_t i = 0; i < 5; ++i) EXPECT_EQ(pooling(with(i)), by_number[i]);
+  expect_named(refusal(with(5)), Status::invalid_file, {"pooling_type"});
+}
+
+TEST(Load, AttentionToLaterTokensIsRefused) {
+  const auto with = [](bool causal) {
+    return rewritten("llama", {.add = std::pair("llama.attention.causal", OwnedValue::of(causal))});
+  };
+  expect_named(refusal(with(false)), Status::unsupported, {"attention.causal"});
+  const auto file = GgufFile::open(with(true));
+  EXPECT_TRUE(load_model(*file, 0).ok());
 }
 
 TEST(Load, UnknownArchitecturesListTheKnownOnes) {

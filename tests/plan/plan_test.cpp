@@ -97,6 +97,34 @@ TEST(Plan, WhatIsDeclinedIsCountedWithAReason) {
   EXPECT_EQ(declines_text(compiled(*loaded, {64, 1, kGeneric, {"expert_sum"}})), "");
 }
 
+// The same graph with another end: the hidden states are what the output matrix reads.
+TEST(Plan, HiddenStatesAreTheSameStepsWithoutTheOutputMatrix) {
+  for (const char* name : {"llama", "gemma2", "gpt-oss-q-mxfp4"}) {
+    const auto loaded = load(name);
+    ASSERT_NE(loaded, nullptr);
+    for (PlanOptions options :
+         {decode({}), PlanOptions{64, 64, kGeneric, {}}, PlanOptions{64, 64, kGeneric, {"all"}}}) {
+      const auto calls = [&](Output output) {
+        options.output = output;
+        std::vector<std::string> names;
+        for (const Step& step : compiled(*loaded, options).steps) {
+          for (const Call& call : step.calls) names.push_back(call.name + " " + call.kernel->name);
+        }
+        return names;
+      };
+      const auto logits = calls(Output::logits), hidden = calls(Output::hidden);
+      ASSERT_LT(hidden.size(), logits.size());
+      EXPECT_TRUE(std::equal(hidden.begin(), hidden.end(), logits.begin())) << name;
+      EXPECT_EQ(hidden.back().substr(0, 12), "output_norm ");
+      std::vector<std::byte> arena(compiled(*loaded, options).arena_bytes + 64);
+      const Plan plan = compiled(*loaded, options, arena.data());
+      const auto n = static_cast<size_t>(plan.options.max_outputs) * static_cast<size_t>(loaded->model->spec.n_dim);
+      EXPECT_LE(reinterpret_cast<std::byte*>(plan.output + n), arena.data() + arena.size());
+      EXPECT_EQ(plan.output, std::get<kernels::RmsNormArgs>(plan.steps.back().calls.back().args).out);
+    }
+  }
+}
+
 TEST(Plan, UnknownFusionNamesAreRefused) {
   const auto loaded = load("llama");
   ASSERT_NE(loaded, nullptr);

@@ -24,7 +24,7 @@ struct PerLayer {
 struct Params {
   int64_t n_layers = -1;  // the next-token blocks at the end included
   int64_t n_next_token_blocks = -1;
-  int64_t n_ctx_train = -1, n_dim = -1, n_vocab = -1;
+  int64_t n_ctx_train = -1, n_dim = -1, n_vocab = -1, pooling = -1;
   PerLayer n_heads, n_kv_heads, n_ff;
   int64_t key_length = -1, value_length = -1;
   double norm_eps = -1;
@@ -35,6 +35,7 @@ struct Params {
   double yarn_beta_fast = -1, yarn_beta_slow = -1, yarn_log_multiplier = -1;
   // Attention
   int64_t window = -1;
+  std::optional<bool> causal;
   PerLayer window_pattern;  // per layer: windowed or not; one number n: every n-th layer is not
   double attn_softcap = -1, logit_softcap = -1, attn_scale = -1, attn_temperature = -1;
   // Experts
