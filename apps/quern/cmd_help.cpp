@@ -1,5 +1,7 @@
-// help: the overview, one command's page, and docs/OPTIONS.md (--markdown).
+// help: the overview, one command's page, docs/OPTIONS.md, the manual page, completion scripts.
 #include "apps/quern/command.h"
+#include "apps/quern/completion.h"
+#include "apps/quern/man_page.h"
 
 namespace quern::apps {
 namespace {
@@ -32,7 +34,9 @@ std::string markdown() {
   std::string text =
       "# Options of `quern`\n\n"
       "Written by `quern help --markdown` from the option table (`apps/quern/option_rows.cpp`); a test compares them.\n"
-      "Defaults give way to the environment, and the environment to the command line.\n"
+      "Defaults give way to the configuration file (`quern serve`), that to the environment, and the environment to "
+      "the\n"
+      "command line.\n"
       "Exit codes: 0 done, 1 failed, 2 wrong use.\n";
   for (const Command& command : commands()) {
     text += std::string("\n## quern ") + command.name + "\n\n" + command.summary + ".\n\n";
@@ -40,14 +44,22 @@ std::string markdown() {
     for (const OptionRow& row : option_rows()) any = any || option_belongs(row, command.name);
     text += any ? options_markdown(option_rows(), command.name) : "No options.\n";
   }
+  text +=
+      "\n## Keys of a [[model]] table\n\nIn the file of `quern serve --config` (docs/CONFIG.md), without the "
+      "dashes.\n\n" +
+      options_markdown(option_rows(), kModelTable);
   return text + "\n## Environment\n\n" + environment_markdown(option_rows(), other_variables());
 }
 
 }  // namespace
 
 int run_help(Context& context) {
-  if (context.options.flag("markdown")) {
-    context.out.write(markdown());
+  const Options& options = context.options;
+  const std::string& shell = options.text("completion");
+  if (options.flag("markdown") || options.flag("man") || !shell.empty()) {
+    context.out.write(options.flag("markdown") ? markdown()
+                      : options.flag("man")    ? man_page()
+                                               : completion_script(shell));
     return 0;
   }
   if (context.options.positionals().empty()) {

@@ -8,17 +8,17 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "api/http.h"
 #include "api/service.h"
 #include "apps/page/page.h"
-#include "apps/quern/session_options.h"
+#include "apps/quern/config_file.h"
+#include "apps/quern/serve_models.h"
+#include "apps/quern/service_manager.h"
 #include "apps/quern/version.h"
 #include "base/log.h"
-#include "serve/model_pool.h"
 
 namespace quern::apps {
 namespace {
@@ -86,37 +86,13 @@ std::vector<std::string> not_empty(const std::vector<std::string>& texts) {
   return out;
 }
 
-// "ID=FILE", or a file or name alone, which is its own id without folder and ending.
-Result<serve::ModelEntry> model_entry(const Context& context, const std::string& text) {
-  const Options& options = context.options;
-  serve::ModelEntry entry;
-  std::error_code code;
-  const size_t equals = text.find('=');
-  const bool named = equals != std::string::npos && equals > 0 && !std::filesystem::exists(text, code);
-  const std::string name = named ? text.substr(equals + 1) : text;
-  QUERN_TRY(entry.path, find_model(context, name));
-  entry.id = named ? text.substr(0, equals) : std::filesystem::path(name).stem().string();
-  entry.engine = engine_options(context);
-  entry.scheduler.parallel = static_cast<int>(options.integer("parallel"));
-  entry.scheduler.max_queue = static_cast<int>(options.integer("queue"));
-  entry.scheduler.kv_bytes = static_cast<uint64_t>(options.integer("kv-mib")) << 20;
-  return entry;
-}
-
-Result<std::shared_ptr<serve::ModelPool>> make_pool(const Context& context) {
-  const Options& options = context.options;
+Result<std::shared_ptr<serve::ModelPool>> make_pool(const Options& options, const std::vector<ServedModel>& models) {
   std::vector<serve::ModelEntry> entries;
-  for (const auto& text : options.texts("model")) {
-    QUERN_TRY(auto entry, model_entry(context, text));
-    entries.push_back(std::move(entry));
-  }
+  for (const ServedModel& model : models) entries.push_back(model.entry);
   serve::PoolOptions pool;
   pool.memory_bytes = static_cast<uint64_t>(options.integer("memory-mib")) << 20;
-  pool.idle = serve::Seconds(static_cast<double>(options.integer("idle-unload")));
   pool.drain = serve::Seconds(options.real("drain"));
   QUERN_TRY(auto made, serve::ModelPool::create(std::move(entries), pool));
-  // A model that does not load is an error of the command line, not of the first client.
-  QUERN_TRY_VOID(made->acquire(""));
   return std::shared_ptr<serve::ModelPool>(std::move(made));
 }
 
@@ -131,7 +107,7 @@ Result<api::HttpOptions> http_options(const Options& options) {
   return http;
 }
 
-api::ServiceOptions service_options(const Options& options) {
+api::ServiceOptions service_options(const Options& options, const std::vector<ServedModel>& models) {
   api::ServiceOptions service;
   service.access.keys = not_empty(options.texts("api-key"));
   service.access.hosts = not_empty(options.texts("allow-host"));
@@ -142,7 +118,7 @@ api::ServiceOptions service_options(const Options& options) {
   if (service.access.hosts.empty() && !api::is_loopback(options.text("host"))) service.access.hosts = {"*"};
   service.store.max_count = static_cast<size_t>(options.integer("store"));
   service.store.max_bytes = static_cast<size_t>(options.integer("store-mib")) << 20;
-  service.defaults.sampler = unseeded_sampler_options(options);
+  for (const ServedModel& model : models) service.defaults[model.entry.id] = model.defaults;
   service.ping = std::chrono::milliseconds(static_cast<int64_t>(options.real("ping") * 1000));
   service.version = build_version();
   service.files = page::files();
@@ -170,9 +146,16 @@ void drain(const Context& context, StopSignals& signals, api::Service& service, 
   http.stop();
 }
 
-int serve_until_stopped(Context& context, const std::shared_ptr<serve::ModelPool>& pool, const api::HttpOptions& http) {
+int serve_until_stopped(Context& context, const std::vector<ServedModel>& models, const api::HttpOptions& http) {
+  const auto made = make_pool(context.options, models);
+  if (!made.ok()) return context.fail(made.error());
+  const std::shared_ptr<serve::ModelPool>& pool = *made;
+  for (const ServedModel& model : models) {  // one that does not load is an error now, not for the first client
+    if (!model.preload) continue;
+    if (const auto loaded = pool->acquire(model.entry.id); !loaded.ok()) return context.fail(loaded.error());
+  }
   StopSignals signals;
-  api::Service service(pool, service_options(context.options));
+  api::Service service(pool, service_options(context.options, models));
   auto server = api::HttpServer::start(
       http, [&](const api::HttpRequest& request) { return service.gate(request); },
       [&](const api::HttpRequest& request) { return service.handle(request); });
@@ -180,15 +163,36 @@ int serve_until_stopped(Context& context, const std::shared_ptr<serve::ModelPool
   const bool v6 = http.host.find(':') != std::string::npos;
   context.notice("listening on " + std::string(http.tls_certificate.empty() ? "http://" : "https://") +
                  (v6 ? "[" + http.host + "]" : http.host) + ":" + std::to_string((*server)->port()));
+  tell_service_manager("READY=1");
   signals.wait(-1);
+  tell_service_manager("STOPPING=1");
   drain(context, signals, service, **server, *pool);
+  return 0;
+}
+
+// --check-config. Ids and files are checked as at a start; nothing is loaded.
+int print_models(Context& context, const std::vector<ServedModel>& models) {
+  const auto pool = make_pool(context.options, models);
+  if (!pool.ok()) return context.fail(pool.error());
+  for (const ServedModel& model : models)
+    context.out.write(model.entry.id + " = " + model.entry.path + (model.preload ? " (loaded at the start)" : "") +
+                      "\n");
   return 0;
 }
 
 }  // namespace
 
 int run_serve(Context& context) {
-  const Options& options = context.options;
+  Options& options = context.options;
+  const Options given = options;
+  ConfigFile config;
+  if (!options.text("config").empty()) {
+    auto read = read_config(options.text("config"));
+    if (!read.ok()) return context.fail(read.error());
+    config = *std::move(read);
+    if (const auto filled = options.fill(config.options); !filled.ok()) return context.fail(filled.error());
+  }
+  if (options.flag("verbose")) set_log_level(LogLevel::info);
   if (!api::is_loopback(options.text("host")) && not_empty(options.texts("api-key")).empty()) {
     return context.wrong_use("--host " + options.text("host") +
                              " can be reached by others: give --api-key KEY (or QUERN_API_KEY)");
@@ -197,10 +201,11 @@ int run_serve(Context& context) {
     return context.wrong_use("--tls-cert and --tls-key go together");
   const auto http = http_options(options);
   if (!http.ok()) return context.fail(http.error());
-  auto pool = make_pool(context);
-  if (!pool.ok()) return context.fail(pool.error());
+  const auto models = served_models(context, given, config);
+  if (!models.ok()) return context.fail(models.error());
+  if (options.flag("check-config")) return print_models(context, *models);
   std::signal(SIGPIPE, SIG_IGN);
-  return serve_until_stopped(context, *pool, *http);
+  return serve_until_stopped(context, *models, *http);
 }
 
 }  // namespace quern::apps

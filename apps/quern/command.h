@@ -39,6 +39,10 @@ struct Command {
   int (*run)(Context&);
 };
 
+// In the rows' lists of commands: a [[model]] table of the configuration file (config_file.h), which has rows of its
+// own and shares others with serve.
+inline constexpr const char* kModelTable = "[[model]]";
+
 std::span<const Command> commands();
 std::span<const OptionRow> option_rows();
 std::span<const EnvRow> other_variables();

@@ -36,6 +36,7 @@ constexpr Command kCommands[] = {
      "answers end.\n\n"
      "  quern serve -m model.gguf\n"
      "  quern serve -m small=a.gguf -m large=b.gguf --idle-unload 600 --port 9000\n"
+     "  quern serve --config quern.toml\n"
      "  QUERN_API_KEY=... quern serve --host 0.0.0.0 --tls-cert chain.pem --tls-key key.pem\n",
      0, run_serve},
     {"models", "list | get NAME | path NAME | remove NAME", "models that can be got by name",

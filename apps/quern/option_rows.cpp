@@ -7,9 +7,11 @@ namespace {
 constexpr OptionType kFlag = OptionType::flag, kInteger = OptionType::integer, kIntegers = OptionType::integers,
                      kReal = OptionType::real, kText = OptionType::text, kChoice = OptionType::choice;
 
+// [[model]] is no command but a table of the configuration file of serve (kModelTable).
+#define QUERN_SERVING "serve [[model]]"
 #define QUERN_GENERATING "run chat"
-#define QUERN_SAMPLING "run chat serve"
-#define QUERN_EVALUATING "run chat serve plan logits embed bench profile eval"
+#define QUERN_REPLYING QUERN_GENERATING " " QUERN_SERVING
+#define QUERN_EVALUATING QUERN_REPLYING " plan logits embed bench profile eval"
 #define QUERN_WITH_MODEL "run chat info plan tokenize logits embed bench profile tune eval convert"
 
 // clang-format off
@@ -20,6 +22,12 @@ constexpr OptionRow kRows[] = {
     {"doctor", "model", "m", kText, "FILE|NAME", "", 0, 0, "", "", false, "also say whether this model fits into memory"},
     {"serve", "model", "m", kText, "[ID=]FILE|NAME", "smollm2-135m", 0, 0, "", "QUERN_MODEL", true,
      "a model to serve, and under which name; the first one is loaded at the start, others when they are asked for"},
+    {"[[model]]", "path", "", kText, "FILE", "", 0, 0, "", "", false, "a GGUF file (any shard of a set); a model has this or `name`"},
+    {"[[model]]", "name", "", kText, "NAME", "", 0, 0, "", "", false, "a name of `quern models list`, which is downloaded when absent"},
+    {"[[model]]", "id", "", kText, "ID", "", 0, 0, "", "", false, "what clients call it; else its name, or the file's without folder and ending"},
+    {"[[model]]", "preload", "", kFlag, "", "", 0, 0, "", "", false, "load it at the start; where this is not said, the first model is, and others when they are asked for"},
+    {"serve", "config", "", kText, "FILE", "", 0, 0, "", "QUERN_CONFIG", false, "read options and models from this TOML file (docs/CONFIG.md)"},
+    {"serve", "check-config", "", kFlag, "", "", 0, 0, "", "", false, "check options, file and models, print what would be served, and end"},
     {"serve", "host", "", kText, "ADDRESS", "127.0.0.1", 0, 0, "", "QUERN_HOST", false, "the address to listen on; one that others reach needs --api-key"},
     {"serve", "port", "", kInteger, "N", "8080", 0, 65535, "", "QUERN_PORT", false, "the port to listen on; 0: one that is free"},
     {"serve", "api-key", "", kText, "KEY", "", 0, 0, "", "QUERN_API_KEY", true, "ask clients for this key (Authorization: Bearer KEY, or x-api-key: KEY)"},
@@ -27,14 +35,16 @@ constexpr OptionRow kRows[] = {
     {"serve", "cors-origin", "", kText, "ORIGIN", "", 0, 0, "", "", true, "let pages of this origin (https://a.example) ask from a browser; *: all pages"},
     {"serve", "tls-cert", "", kText, "FILE", "", 0, 0, "", "", false, "serve by TLS with this certificate chain (PEM)"},
     {"serve", "tls-key", "", kText, "FILE", "", 0, 0, "", "", false, "the key of --tls-cert (PEM)"},
-    {"serve", "parallel", "", kInteger, "N", "8", 1, 64, "", "QUERN_PARALLEL", false, "requests of a model that run together"},
-    {"serve", "queue", "", kInteger, "N", "128", 0, 100000, "", "", false, "requests of a model that may wait; more are refused with 429"},
-    {"serve", "kv-mib", "", kInteger, "MIB", "0", 0, 100000000, "", "", false, "memory for keys and values of a model; 0: enough for all full contexts, at most a quarter of what is free"},
+    {QUERN_SERVING, "parallel", "", kInteger, "N", "8", 1, 64, "", "QUERN_PARALLEL", false, "requests of a model that run together"},
+    {QUERN_SERVING, "queue", "", kInteger, "N", "128", 0, 100000, "", "", false, "requests of a model that may wait; more are refused with 429"},
+    {QUERN_SERVING, "kv-mib", "", kInteger, "MIB", "0", 0, 100000000, "", "", false, "memory for keys and values of a model; 0: enough for all full contexts, at most a quarter of what is free"},
     {"serve", "memory-mib", "", kInteger, "MIB", "0", 0, 100000000, "", "", false, "memory for all loaded models together; 0: no bound"},
-    {"serve", "idle-unload", "", kInteger, "SECONDS", "0", 0, 1000000000, "", "", false, "unload a model that nobody asked for so long; 0: never"},
+    {"serve", "prefix-cache-dir", "", kText, "FOLDER", "", 0, 0, "", "QUERN_PREFIX_CACHE_DIR", false, "keep the prefix cache in this folder when a model is unloaded, and begin with it the next time"},
+    {"serve", "prefix-cache-size", "", kInteger, "MIB", "1024", 1, 100000000, "", "", false, "what the folder of --prefix-cache-dir may hold, of all models"},
+    {QUERN_SERVING, "idle-unload", "", kInteger, "SECONDS", "0", 0, 1000000000, "", "", false, "unload a model that nobody asked for so long; 0: never"},
     {"serve", "store", "", kInteger, "N", "1000", 0, 1000000, "", "", false, "answers of /v1/responses kept for GET and previous_response_id; 0: none"},
     {"serve", "store-mib", "", kInteger, "MIB", "64", 1, 1000000, "", "", false, "memory for them; the oldest go first"},
-    {"serve embed", "pooling", "", kChoice, "WORD", "auto", 0, 0, "auto|mean|cls|last", "", false,
+    {QUERN_SERVING " embed", "pooling", "", kChoice, "WORD", "auto", 0, 0, "auto|mean|cls|last", "", false,
      "how the states of a text's tokens become its embedding: their mean, the first, the last; auto: as the model's file says, else last"},
     {"serve", "max-body", "", kInteger, "MIB", "8", 1, 1024, "", "", false, "the longest request"},
     {"serve", "max-connections", "", kInteger, "N", "256", 1, 10000, "", "", false, "connections at a time"},
@@ -42,26 +52,26 @@ constexpr OptionRow kRows[] = {
     {"serve", "drain", "", kReal, "SECONDS", "30", 0, 3600, "", "", false, "how long answers may go on after SIGTERM or Ctrl-C; a second one ends them at once"},
     {"run", "prompt", "p", kText, "TEXT", "", 0, 0, "", "", false, "what to answer; also as arguments, or - to read standard input"},
     {QUERN_GENERATING, "max-tokens", "n", kInteger, "N", "1024", 0, 1000000000, "", "", false, "stop an answer after N tokens"},
-    {QUERN_SAMPLING, "temp", "", kReal, "T", "0.8", 0, 100, "", "", false, "temperature; 0 always takes the most likely token"},
-    {QUERN_SAMPLING, "top-k", "", kInteger, "N", "40", 0, 1000000000, "", "", false, "sample from the N most likely tokens; 0: from all"},
-    {QUERN_SAMPLING, "top-p", "", kReal, "P", "0.95", 0, 1, "", "", false, "sample from the fewest tokens whose probabilities reach P; 1: from all"},
-    {QUERN_SAMPLING, "min-p", "", kReal, "P", "0.05", 0, 1, "", "", false, "leave out tokens less likely than P times the most likely; 0: none"},
-    {QUERN_SAMPLING, "repeat-penalty", "", kReal, "X", "1", 0.01, 100, "", "", false, "divide the odds of tokens that occurred lately; 1: off"},
-    {QUERN_SAMPLING, "repeat-last-n", "", kInteger, "N", "64", 0, 1000000000, "", "", false, "how many tokens count as lately for the penalties"},
-    {QUERN_SAMPLING, "presence-penalty", "", kReal, "X", "0", -100, 100, "", "", false, "subtract from the logits of tokens that occurred lately"},
-    {QUERN_SAMPLING, "frequency-penalty", "", kReal, "X", "0", -100, 100, "", "", false, "the same, times how often they occurred"},
+    {QUERN_REPLYING, "temp", "", kReal, "T", "0.8", 0, 100, "", "", false, "temperature; 0 always takes the most likely token"},
+    {QUERN_REPLYING, "top-k", "", kInteger, "N", "40", 0, 1000000000, "", "", false, "sample from the N most likely tokens; 0: from all"},
+    {QUERN_REPLYING, "top-p", "", kReal, "P", "0.95", 0, 1, "", "", false, "sample from the fewest tokens whose probabilities reach P; 1: from all"},
+    {QUERN_REPLYING, "min-p", "", kReal, "P", "0.05", 0, 1, "", "", false, "leave out tokens less likely than P times the most likely; 0: none"},
+    {QUERN_REPLYING, "repeat-penalty", "", kReal, "X", "1", 0.01, 100, "", "", false, "divide the odds of tokens that occurred lately; 1: off"},
+    {QUERN_REPLYING, "repeat-last-n", "", kInteger, "N", "64", 0, 1000000000, "", "", false, "how many tokens count as lately for the penalties"},
+    {QUERN_REPLYING, "presence-penalty", "", kReal, "X", "0", -100, 100, "", "", false, "subtract from the logits of tokens that occurred lately"},
+    {QUERN_REPLYING, "frequency-penalty", "", kReal, "X", "0", -100, 100, "", "", false, "the same, times how often they occurred"},
     {QUERN_GENERATING, "seed", "s", kInteger, "N", "0", 0, 9007199254740991, "", "", false, "of the sampler; the same seed gives the same answer"},
     {QUERN_GENERATING, "system", "", kText, "TEXT", "", 0, 0, "", "", false, "the system message"},
     {QUERN_GENERATING, "raw", "", kFlag, "", "", 0, 0, "", "", false, "no chat template: continue the text as it is; control tokens in it are recognised"},
     {QUERN_GENERATING, "reasoning", "", kChoice, "WORD", "auto", 0, 0, "auto|show|hide", "", false,
      "what the model thinks before it answers: auto shows it dimmed on a terminal, and not where the answer goes elsewhere; show marks it there"},
-    {QUERN_GENERATING, "reasoning-effort", "", kChoice, "WORD", "auto", 0, 0, "auto|low|medium|high", "", false,
+    {QUERN_REPLYING, "reasoning-effort", "", kChoice, "WORD", "auto", 0, 0, "auto|low|medium|high", "", false,
      "how much to think, where the model's chat template takes that (gpt-oss)"},
-    {QUERN_GENERATING, "thinking", "", kChoice, "WORD", "auto", 0, 0, "auto|on|off", "", false,
+    {QUERN_REPLYING, "thinking", "", kChoice, "WORD", "auto", 0, 0, "auto|on|off", "", false,
      "whether to think at all, where the model's chat template takes that (Qwen 3)"},
-    {"run chat serve logits embed", "ctx", "c", kInteger, "N", "0", 0, 16777216, "", "QUERN_CTX", false, "positions to make room for; 0: the model's own number, at most 8192"},
+    {QUERN_REPLYING " logits embed", "ctx", "c", kInteger, "N", "0", 0, 16777216, "", "QUERN_CTX", false, "positions to make room for; 0: the model's own number, at most 8192"},
     {"eval", "ctx", "c", kInteger, "N", "512", 8, 16777216, "", "", false, "tokens of one window"},
-    {"run chat serve plan logits embed profile tune eval convert", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
+    {QUERN_REPLYING " plan logits embed profile tune eval convert", "threads", "t", kInteger, "N", "0", 0, 4096, "", "QUERN_THREADS", false,
      "threads; 0: as tuned, else one per usable physical core, within the cgroup's quota"},
     {"bench", "threads", "t", kIntegers, "N,..", "0", 0, 4096, "", "QUERN_THREADS", false,
      "thread counts to measure; 0: as tuned, else one per usable physical core, within the cgroup's quota"},
@@ -117,11 +127,14 @@ constexpr OptionRow kRows[] = {
      "where models, prepared images, what was tuned and the chat's history are kept; else XDG_CACHE_HOME/quern, else ~/.cache/quern"},
     {QUERN_WITH_MODEL " models serve", "verbose", "v", kFlag, "", "", 0, 0, "", "", false, "say more on standard error"},
     {"help", "markdown", "", kFlag, "", "", 0, 0, "", "", false, "print docs/OPTIONS.md"},
+    {"help", "completion", "", kChoice, "SHELL", "", 0, 0, "bash|zsh|fish", "", false, "print a completion script for this shell"},
+    {"help", "man", "", kFlag, "", "", 0, 0, "", "", false, "print the manual page (roff)"},
 };
 // clang-format on
 
 constexpr EnvRow kOthers[] = {
     {"HOME", "where the cache folder is when neither QUERN_CACHE nor XDG_CACHE_HOME is set"},
+    {"NOTIFY_SOCKET", "set by systemd: `quern serve` says there when it is ready and when it stops"},
     {"NO_COLOR", "set to anything: no colours"},
     {"TERM", "dumb, or not set: no colours and no progress bar"},
     {"XDG_CACHE_HOME", "the cache folder is XDG_CACHE_HOME/quern"},

@@ -127,6 +127,11 @@ Progress Assembler::take(const serve::Event& event) {
     }
   } else {
     const auto& finish = std::get<serve::Finish>(event);
+    // A text's tokens have an entry each, the one that ends it too: clients count on one that was generated.
+    if (finish.end_score && parser_ == nullptr) {
+      choice_.scores.push_back(*finish.end_score);
+      progress.scores.push_back(*finish.end_score);
+    }
     progress.deltas = parse(finish.pieces, true);
     keep(progress.deltas);
     end(finish);

@@ -53,12 +53,24 @@ std::optional<Problem> reasoning_of(const engine::Engine& engine, const Request&
   return std::nullopt;
 }
 
-std::optional<Problem> prepare_chat(const engine::Engine& engine, const Request& request, Prepared* out) {
+Json usual_variables(const engine::Engine& engine, const Request& request, const engine::ReasoningOptions& usual) {
+  engine::ReasoningOptions effort, thinking;
+  if (request.reasoning.effort.empty()) effort.effort = usual.effort;
+  if (!request.reasoning.thinking) thinking.thinking = usual.thinking;
+  Json variables = Json::object();
+  for (const auto& part : {effort, thinking}) {
+    if (const auto made = engine::reasoning_variables(engine, part); made.ok()) variables.update(*made);
+  }
+  return variables;
+}
+
+std::optional<Problem> prepare_chat(const engine::Engine& engine, const Request& request,
+                                    const engine::ReasoningOptions& usual, Prepared* out) {
   const token::ChatTemplate* chat = engine.chat_template();
   if (chat == nullptr)
     return refusal("messages", "the model has no chat template (" + engine.chat_template_error() + ")");
   token::ChatOptions options;
-  options.variables = Json::object();
+  options.variables = usual_variables(engine, request, usual);
   if (auto problem = reasoning_of(engine, request, &options.variables)) return problem;
   if (request.template_variables.is_object()) {
     for (const auto& item : request.template_variables.items()) {
@@ -174,10 +186,12 @@ std::optional<serve::Insertion> end_of_thinking(const engine::Engine& engine) {
   return serve::Insertion{-1, std::move(*ids), tag};
 }
 
-std::optional<Problem> prepare(const engine::Engine& engine, const Request& request, Prepared* out) {
+std::optional<Problem> prepare(const engine::Engine& engine, const Request& request,
+                               const engine::ReasoningOptions& usual, Prepared* out) {
   try {
     if (auto problem = check_bytes(engine, text_bytes(request))) return problem;
-    auto problem = request.prompts.empty() ? prepare_chat(engine, request, out) : prepare_texts(engine, request, out);
+    auto problem =
+        request.prompts.empty() ? prepare_chat(engine, request, usual, out) : prepare_texts(engine, request, out);
     if (problem) return problem;
   } catch (const std::bad_alloc&) {
     return Problem{.status = 503, .message = "not enough memory for the prompt"};

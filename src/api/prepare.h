@@ -15,8 +15,10 @@ struct Prepared {
   size_t n_prompt_tokens() const;
 };
 
-// Problems name the field. A body that cannot fit the context is refused before it is tokenized.
-std::optional<Problem> prepare(const engine::Engine& engine, const Request& request, Prepared* out);
+// Problems name the field. A body that cannot fit the context is refused before it is tokenized. usual: how to reason
+// where the request does not say, as far as the model's chat template takes it.
+std::optional<Problem> prepare(const engine::Engine& engine, const Request& request,
+                               const engine::ReasoningOptions& usual, Prepared* out);
 
 // One answer. choice: the how-manieth of its prompt, which counts into the seed.
 std::optional<Problem> make_submission(const serve::LoadedModel& model, const Request& request,

@@ -56,8 +56,10 @@ struct Request {
 };
 
 struct Defaults {
-  token::SamplerOptions sampler;  // where a request says nothing
-  int max_n = 16;                 // answers of one request, over all its prompts
+  // Where a request says nothing. Reasoning: as far as the model's chat template takes it.
+  token::SamplerOptions sampler;
+  engine::ReasoningOptions reasoning;
+  int max_n = 16;  // answers of one request, over all its prompts
   size_t max_messages = 4096, max_tools = 512, max_stops = 16;
 };
 

@@ -110,6 +110,15 @@ void Service::Impl::leave(const std::string& id) {
   running.erase(id);
 }
 
+const Defaults& Service::Impl::defaults_of(const Json& body) const {
+  static const Defaults kNone;
+  const auto list = pool_->list();
+  const auto named = body.find("model");
+  const bool first = list.size() == 1 || named == body.end() || !named->is_string() || named->empty();
+  const auto at = options_.defaults.find(first ? list.front().id : named->get<std::string>());
+  return at == options_.defaults.end() ? kNone : at->second;
+}
+
 std::optional<Problem> Service::Impl::acquire(const std::string& name, serve::Lease* lease, std::string* id) {
   const auto list = pool_->list();
   const bool single = list.size() == 1;
@@ -134,9 +143,9 @@ HttpResponse Service::Impl::count_tokens(const HttpRequest& http) {
   std::string id;
   Prepared prepared;
   auto problem =
-      read(http, &body, [&](const Json& json) { return parse_messages(json, options_.defaults, true, &request); });
+      read(http, &body, [&](const Json& json) { return parse_messages(json, defaults_of(json), true, &request); });
   if (!problem) problem = acquire(request.model, &lease, &id);
-  if (!problem) problem = prepare(*lease->engine, request, &prepared);
+  if (!problem) problem = prepare(*lease->engine, request, defaults_of(body).reasoning, &prepared);
   if (problem) return problem_response(*problem, Dialect::anthropic);
   return json_response({{"input_tokens", prepared.n_prompt_tokens()}});
 }
@@ -190,9 +199,9 @@ HttpResponse Service::Impl::apply_template(const HttpRequest& http) {
   std::string id;
   Prepared prepared;
   auto problem =
-      read(http, &body, [&](const Json& json) { return parse_apply_template(json, options_.defaults, &request); });
+      read(http, &body, [&](const Json& json) { return parse_apply_template(json, defaults_of(json), &request); });
   if (!problem) problem = acquire(request.model, &lease, &id);
-  if (!problem) problem = prepare(*lease->engine, request, &prepared);
+  if (!problem) problem = prepare(*lease->engine, request, defaults_of(body).reasoning, &prepared);
   if (problem) return problem_response(*problem, Dialect::openai);
   return json_response({{"prompt", prepared.prompts.front().rendered.text}});
 }

@@ -1,6 +1,7 @@
 // The routes: from an HTTP request to an answer, over a pool of models. Holds no connection and no signal.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,7 +17,7 @@ namespace quern::api {
 
 struct ServiceOptions {
   AccessOptions access;
-  Defaults defaults;
+  std::map<std::string, Defaults, std::less<>> defaults;  // by model; one that is not here has Defaults{}
   JsonLimits json;
   StoreOptions store;
   std::chrono::milliseconds ping{5000};  // between comments in a stream that has nothing to say yet

@@ -152,11 +152,11 @@ HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
   auto problem = read(http, &body, [&](const Json& json) {
     switch (api) {
       case Api::chat:
-        return parse_chat(json, options_.defaults, &request);
+        return parse_chat(json, defaults_of(json), &request);
       case Api::completion:
-        return parse_completion(json, options_.defaults, &request);
+        return parse_completion(json, defaults_of(json), &request);
       case Api::messages:
-        return parse_messages(json, options_.defaults, false, &request);
+        return parse_messages(json, defaults_of(json), false, &request);
       case Api::responses:
         break;
     }
@@ -167,7 +167,7 @@ HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
   Prepared prepared;
   std::shared_ptr<Run> run;
   if (!problem) problem = acquire(request.model, &lease, &head.model);
-  if (!problem) problem = prepare(*lease->engine, request, &prepared);
+  if (!problem) problem = prepare(*lease->engine, request, defaults_of(body).reasoning, &prepared);
   if (!request.has_seed) request.sampler.seed = random_bits();
   if (!problem) problem = Run::start(lease, request, std::move(prepared), client_of(http), &run);
   if (problem) {

@@ -79,6 +79,8 @@ class Service::Impl : public std::enable_shared_from_this<Service::Impl> {
   }
   // The model of that name; where there is only one, it answers to every name. *id becomes its own.
   std::optional<Problem> acquire(const std::string& name, serve::Lease* lease, std::string* id);
+  // What requests with that body begin with: its model's.
+  const Defaults& defaults_of(const Json& body) const;
   Json model_json(const serve::ModelStatus& status) const;
 
   struct Seen {

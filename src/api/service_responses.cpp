@@ -34,7 +34,7 @@ std::optional<Problem> Service::Impl::read_responses(const Json& body, Request* 
     if (!stored) return not_kept(previous->get<std::string>(), store_.on(), kPrevious);
     *items = Json::parse(stored->conversation);
   }
-  if (auto problem = parse_responses(body, *items, options_.defaults, request)) return problem;
+  if (auto problem = parse_responses(body, *items, defaults_of(body), request)) return problem;
   if (!store_.on()) {
     const auto asked = body.find("store");
     if (asked != body.end() && *asked == Json(true))

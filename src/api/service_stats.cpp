@@ -38,6 +38,8 @@ constexpr Row kRows[] = {
      [](const Stats& s) { return double(s.n_cached_tokens); }},
     {"prefix_hits_total", "counter", "requests that took something from the prefix cache",
      [](const Stats& s) { return double(s.n_prefix_hits); }},
+    {"prefix_restored_total", "counter", "of them, requests that took it from the folder of prefixes",
+     [](const Stats& s) { return double(s.n_restored); }},
     {"generated_tokens_total", "counter", "tokens generated",
      [](const Stats& s) { return double(s.n_generated_tokens); }},
     {"steps_total", "counter", "steps of rows that generate", [](const Stats& s) { return double(s.n_steps); }},

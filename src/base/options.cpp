@@ -111,6 +111,25 @@ Result<void> Options::set(std::string_view name, const std::string& text) {
   return {};
 }
 
+Result<void> Options::fill(std::span<const OptionText> texts) {
+  std::map<std::string, Value, std::less<>> filled;
+  for (const OptionText& one : texts) {
+    const std::string where = one.where + ": " + one.name;
+    const Value* value = find(one.name);
+    if (value == nullptr) return Error{Status::invalid_argument, where + ": there is no such option"};
+    const auto [it, first] = filled.try_emplace(one.name, *value);
+    if (!first && !value->row->repeats) return Error{Status::invalid_argument, where + ": takes one value"};
+    if (first) it->second.given = false;
+    QUERN_TRY_VOID(assign(it->second, one.text, where));
+    it->second.given = true;
+  }
+  for (auto& [name, value] : filled) {
+    Value& mine = values_.find(name)->second;
+    if (!mine.given) mine = std::move(value);
+  }
+  return {};
+}
+
 // Walks the arguments. An option's value is whatever follows it, also when that begins with a dash; "--" ends options
 // and "-" alone is a positional (standard input).
 Result<void> Options::take(std::string_view command, std::span<const std::string> args) {

@@ -1,6 +1,6 @@
 // The option table: each option of each command is one row, and command line, environment, help text and
 // docs/OPTIONS.md all come from the rows. The rows themselves belong to the program (apps/quern/option_rows.cpp).
-// Precedence: default < environment < command line. options.cpp holds the only getenv of the code base.
+// Precedence: default < file < environment < command line. options.cpp holds the only getenv of the code base.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,12 @@ struct EnvRow {
   const char* help;
 };
 
+// A value that comes from a file.
+struct OptionText {
+  std::string name, text;
+  std::string where;  // "quern.toml:12"; an error begins with it
+};
+
 // What a test replaces to give the parser another environment.
 using EnvFn = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> environment(const char* name);
@@ -56,7 +62,12 @@ class Options {
   static Result<Options> parse(std::span<const OptionRow> rows, std::string_view command,
                                std::span<const std::string> args, const EnvFn& env = environment);
 
-  bool given(std::string_view name) const;  // by environment or command line
+  // Takes values of a file for what has none of the command line or the environment; each is checked all the same. An
+  // option that repeats takes all its texts. Errors (invalid_argument) begin with `where` and name the option: one that
+  // this command does not have, a text that it does not allow, several where it takes one.
+  Result<void> fill(std::span<const OptionText> texts);
+
+  bool given(std::string_view name) const;  // by command line, environment or file
   bool flag(std::string_view name) const;
   int64_t integer(std::string_view name) const;
   const std::vector<int64_t>& integers(std::string_view name) const;

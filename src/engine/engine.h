@@ -6,6 +6,7 @@
 // In -> out: GGUF path -> Engine -> Session; tokens -> logits; prompt -> streamed text.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -72,6 +73,12 @@ struct KvUse {
   uint64_t pages = 0, bytes = 0;
 };
 
+// Pages of keys and values: positions of each, and by kind its bytes.
+struct KvPages {
+  int positions = 0;
+  std::vector<size_t> bytes;
+};
+
 // A model ready to run. Immutable after load; sessions of one engine take turns (one evaluation at a time).
 class Engine {
  public:
@@ -112,6 +119,11 @@ class Engine {
   // The most bytes that a session of so many positions can hold.
   uint64_t kv_bytes(int n_positions) const;
 
+  KvPages kv_pages() const;
+  // What keys and values depend on beside tokens: equal identities, equal bits. A hash of the model file (as prepared
+  // images have it, and the time of its last change), context, instruction sets, layout and the program's version.
+  Result<std::array<uint64_t, 2>> kv_identity() const;
+
   struct State;
   State& state() { return *state_; }
 
@@ -144,6 +156,14 @@ class Session {
   virtual void truncate(int n) = 0;
   // The positions that truncate(n) would leave: n, or 0 where a window's earlier keys are gone.
   virtual int kept_by(int n) const = 0;
+  // For keeping a timeline outside of the process. The bytes of one page (Engine::kv_pages), of the keys and values of
+  // positions from KvPages::positions * index on; empty where it was dropped behind a window, or is not there.
+  virtual std::span<const std::byte> kv_page(size_t kind, size_t index) const = 0;
+  // Makes the timeline tokens, whole pages of them, with pages that kv_page() of a session of an engine of the same
+  // kv_identity() gave. logits() are not those that follow. Errors leave this session empty: invalid_argument (a page
+  // is missing or has another size), limit_exceeded, out_of_memory.
+  using PageSource = std::function<std::span<const std::byte>(size_t kind, size_t index)>;
+  virtual Result<void> restore(std::span<const int32_t> tokens, const PageSource& source) = 0;
   // Makes the timeline the first n positions of another session of this engine, without evaluating: their pages are
   // shared until one of the two changes them. logits() are not those that follow. Errors leave this session empty:
   // invalid_argument (another engine, this session, more than other has or keeps), out_of_memory.

@@ -99,6 +99,17 @@ class SessionImpl final : public Session {
     return {};
   }
 
+  std::span<const std::byte> kv_page(size_t kind, size_t index) const override { return kv_.page(kind, index); }
+
+  Result<void> restore(std::span<const int32_t> tokens, const PageSource& source) override {
+    truncate(0);
+    kv_.clear();
+    QUERN_TRY_VOID(check(tokens));
+    QUERN_TRY_VOID(kv_.restore(static_cast<int>(tokens.size()), source));
+    timeline_.assign(tokens.begin(), tokens.end());
+    return {};
+  }
+
   // For step(): what a run of one more token needs, and what it leaves. prepare_next() changes nothing that shows.
   const Engine::State& state() const { return s_; }
   Result<kernels::Span> prepare_next(int row, int32_t token) {

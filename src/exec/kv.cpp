@@ -72,6 +72,47 @@ void KvTable::share(const KvTable& other, int n) {
   earliest_ = n > 0 ? other.earliest_ : 0;
 }
 
+std::span<const std::byte> KvTable::page(size_t kind, size_t index) const {
+  const auto& table = tables_[kind];
+  if (index >= table.size() || table[index] == nullptr) return {};
+  return {table[index], pool_.layout().kinds[kind].page_bytes};
+}
+
+Result<void> KvTable::restore(int n, const PageSource& source) {
+  clear();
+  if (n <= 0 || n % kPagePositions != 0) return Error{Status::invalid_argument, "only whole pages can be restored"};
+  for (size_t kind = 0; kind < tables_.size(); ++kind) {
+    if (auto done = restore_kind(kind, static_cast<size_t>(n / kPagePositions), source); !done.ok()) {
+      clear();
+      return done;
+    }
+    heads_[kind] = tables_[kind].data();
+  }
+  if (earliest_ <= n) return {};
+  clear();
+  return Error{Status::invalid_argument, "pages within the window are missing"};
+}
+
+Result<void> KvTable::restore_kind(size_t kind, size_t n_pages, const PageSource& source) {
+  const plan::KvKind& shape = pool_.layout().kinds[kind];
+  auto& table = tables_[kind];
+  for (size_t i = 0; i < n_pages; ++i) {
+    const std::span<const std::byte> from = source(kind, i);
+    const bool dropped = from.empty() && shape.window > 0 && (i == 0 || table.back() == nullptr);
+    if (!dropped && from.size() != shape.page_bytes)
+      return Error{Status::invalid_argument, "a page is missing or has another size"};
+    std::byte* page = nullptr;
+    if (!dropped) {
+      QUERN_TRY(page, pool_.take(kind));
+      std::memcpy(page, from.data(), from.size());
+    } else {
+      earliest_ = std::max(earliest_, static_cast<int>(i + 1) * kPagePositions + shape.window - 1);
+    }
+    table.push_back(page);
+  }
+  return {};
+}
+
 Result<void> KvTable::own(size_t kind, int n0) {
   auto& table = tables_[kind];
   for (size_t i = static_cast<size_t>(n0 / kPagePositions); i < table.size(); ++i) {

@@ -3,7 +3,9 @@
 // pages; a page is copied when one of them writes to it.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -57,9 +59,19 @@ class KvTable {
   // Makes this the pages of other's first n positions, n = 0 or other.earliest_rollback() <= n <= other's positions.
   void share(const KvTable& other, int n);
 
+  // For keeping keys and values elsewhere. The bytes of the page of a kind that holds positions from kPagePositions *
+  // index on; empty where it was dropped or never was.
+  std::span<const std::byte> page(size_t kind, size_t index) const;
+  // Makes this the pages of positions [0, n), whole pages only, copied from the source. One that is empty there is
+  // missing, which only those that lie behind a window may be. Errors leave the table empty: invalid_argument (a page
+  // is missing or of another size, n is no multiple of kPagePositions), out_of_memory.
+  using PageSource = std::function<std::span<const std::byte>(size_t kind, size_t index)>;
+  Result<void> restore(int n, const PageSource& source);
+
   std::byte* const* const* pages() const { return heads_.data(); }  // as kernels::Span wants it
 
  private:
+  Result<void> restore_kind(size_t kind, size_t n_pages, const PageSource& source);
   Result<void> own(size_t kind, int n0);  // no page with positions from n0 on is shared
 
   KvPool& pool_;

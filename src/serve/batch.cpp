@@ -48,7 +48,10 @@ Batch::Batch(engine::Engine& engine, const SchedulerOptions& options, uint64_t k
       kv_budget_(kv_budget),
       counters_(counters),
       stopping_(stopping),
-      cache_(static_cast<size_t>(options.max_kept)) {}
+      cache_(static_cast<size_t>(options.max_kept)) {
+  if (!options.prefix_folder.empty())
+    store_ = PrefixStore::open(engine, options.prefix_folder, options.prefix_folder_bytes);
+}
 
 int Batch::n_of_client(std::string_view client) const {
   return static_cast<int>(
@@ -110,8 +113,18 @@ void Batch::finish_all(FinishReason reason, const std::optional<Error>& error) {
     free_row(*row);
   }
   rows_.clear();
+  if (reason == FinishReason::shutdown) save_kept();
   cache_.clear();
   show();
+}
+
+void Batch::save_kept() {
+  if (store_ == nullptr) return;
+  std::vector<PrefixStore::Kept> kept;
+  cache_.each([&](const engine::Session& session, std::span<const int32_t> tokens) {
+    kept.push_back({&session, tokens});
+  });
+  store_->save(kept);
 }
 
 template <class Work>
@@ -297,8 +310,11 @@ Result<void> Batch::begin(Row& row) {
       const int usable = PrefixCache::usable(*other->session, other->timeline(), row.timeline());
       if (usable > best.n) best = {usable, other->session.get()};
     }
-    if (best.n > 0) row.session = cache_.take_whole(best);
-    if (row.session != nullptr) {
+    QUERN_TRY(n, begin_from_folder(row, best.n));
+    if (n == 0 && best.n > 0) row.session = cache_.take_whole(best);
+    if (n > 0) {
+      counters_.n_restored.add();
+    } else if (row.session != nullptr) {
       n = best.n;
     } else {
       QUERN_TRY(row.session, engine_.new_session());
@@ -313,6 +329,17 @@ Result<void> Batch::begin(Row& row) {
   }
   row.set_cached(n);
   return {};
+}
+
+Result<int> Batch::begin_from_folder(Row& row, int n_kept) {
+  if (store_ == nullptr) return 0;
+  const PrefixStore::Match stored = store_->find(row.timeline());
+  const int n = static_cast<int>(stored.n);
+  if (n < n_kept + engine_.kv_pages().positions) return 0;
+  QUERN_TRY(auto session, engine_.new_session());
+  if (!store_->load(stored, *session)) return 0;
+  row.session = std::move(session);
+  return n;
 }
 
 // The whole prompt at once, since its logits come in one go; the others make a step between its parts.

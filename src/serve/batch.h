@@ -7,6 +7,7 @@
 
 #include "serve/counters.h"
 #include "serve/prefix_cache.h"
+#include "serve/prefix_store.h"
 #include "serve/row.h"
 #include "serve/scheduler.h"
 
@@ -39,6 +40,9 @@ class Batch {
   // Evaluates up to n_most of what the row has left, or the whole prompt where its scores are wanted.
   Result<void> extend(Row& row, size_t n_most);
   Result<void> begin(Row& row);
+  // Begins with what the folder has, where that is at least a page more than n_kept positions; how many it took.
+  Result<int> begin_from_folder(Row& row, int n_kept);
+  void save_kept();
   Result<void> score_prompt(Row& row);
   void take_logits(Row& row, std::span<const float> logits);
   void take_step(Row& row);
@@ -60,6 +64,7 @@ class Batch {
   Counters& counters_;
   const std::atomic<bool>& stopping_;
   PrefixCache cache_;
+  std::unique_ptr<PrefixStore> store_;  // null: no folder
   std::vector<std::unique_ptr<Row>> rows_;
   double seconds_per_token_ = 0;  // of prompts, lately; 0: unknown
 };

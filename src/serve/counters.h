@@ -19,7 +19,7 @@ class Counter {
 
 struct Counters {
   Counter n_requests, n_refused, n_finished, n_cancelled, n_failed;
-  Counter n_prompt_tokens, n_cached_tokens, n_prefix_hits, n_generated_tokens, n_steps, n_slices;
+  Counter n_prompt_tokens, n_cached_tokens, n_prefix_hits, n_restored, n_generated_tokens, n_steps, n_slices;
   Counter prompt_ns, step_ns;
   // Of now.
   Counter n_prompt, n_generating, n_kept, kv_pages, kv_bytes;

@@ -27,6 +27,9 @@ struct Slot {
   uint64_t bytes = 0;                  // as loaded; before, what is known of it
   int n_leases = 0;
   Clock::time_point last_used;
+
+  bool may_idle_out() const { return entry.idle.count() > 0; }
+  Clock::time_point due() const { return last_used + std::chrono::duration_cast<Clock::duration>(entry.idle); }
 };
 
 // Outlives the pool where leases do.
@@ -48,6 +51,16 @@ struct Core {
     Slot* best = nullptr;
     for (Slot& slot : slots) {
       if (slot.state == State::loaded && slot.n_leases == 0 && (best == nullptr || slot.last_used < best->last_used))
+        best = &slot;
+    }
+    return best;
+  }
+  // Of the models that nobody uses, the one to be unloaded next for being idle; null where none is to be.
+  Slot* next_due() {
+    Slot* best = nullptr;
+    for (Slot& slot : slots) {
+      if (slot.state == State::loaded && slot.n_leases == 0 && slot.may_idle_out() &&
+          (best == nullptr || slot.due() < best->due()))
         best = &slot;
     }
     return best;
@@ -98,7 +111,8 @@ class ModelPool::Impl {
   std::thread janitor;
 
   void start() {
-    if (core->options.idle.count() > 0) janitor = std::thread([this] { unload_idle(); });
+    if (std::any_of(core->slots.begin(), core->slots.end(), [](const Slot& slot) { return slot.may_idle_out(); }))
+      janitor = std::thread([this] { unload_idle(); });
   }
   Result<Lease> acquire(std::string_view id);
   Slot* find(std::string_view id) {
@@ -186,16 +200,14 @@ Result<void> ModelPool::Impl::load_slot(Slot& slot, std::unique_lock<std::mutex>
 
 void ModelPool::Impl::unload_idle() {
   std::unique_lock lock(core->mutex);
-  const auto idle = std::chrono::duration_cast<Clock::duration>(core->options.idle);
   while (!core->stopping) {
-    Slot* oldest = core->least_recently_used();
-    if (oldest == nullptr) {
+    Slot* next = core->next_due();
+    if (next == nullptr) {
       core->changed.wait(lock);
-    } else if (Clock::now() - oldest->last_used >= idle) {
-      log_info("model '" + oldest->entry.id + "' was idle and is unloaded");
-      unload_slot(*core, *oldest, lock);
+    } else if (const Clock::time_point due = next->due(); Clock::now() >= due) {
+      log_info("model '" + next->entry.id + "' was idle and is unloaded");
+      unload_slot(*core, *next, lock);
     } else {
-      const Clock::time_point due = oldest->last_used + idle;
       core->changed.wait_until(lock, due);
     }
   }

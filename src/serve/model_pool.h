@@ -18,13 +18,13 @@ struct ModelEntry {
   std::string path;  // GGUF
   engine::EngineOptions engine;
   SchedulerOptions scheduler;
+  Seconds idle{0};  // unloaded when it has had no lease for so long; 0: never
 };
 
 struct PoolOptions {
   // For the files of loaded models and the budgets of their keys and values; 0: no bound. A single model is loaded
   // whatever it takes.
   uint64_t memory_bytes = 0;
-  Seconds idle{0};    // a model without a lease for so long is unloaded; 0: never
   Seconds drain{30};  // how long a model that goes may finish what it still runs
 };
 

@@ -30,6 +30,11 @@ class PrefixCache {
   // tokens: the session's timeline. Timelines that are the beginning of this one go; so does the least recently used
   // one where there are too many.
   void keep(std::unique_ptr<engine::Session> session, std::vector<int32_t> tokens);
+  // Each kept timeline, most recently used first.
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (const Kept& kept : kept_) visit(*kept.session, std::span<const int32_t>(kept.tokens));
+  }
   bool drop_oldest();  // false: empty
   size_t size() const { return kept_.size(); }
   void clear() { kept_.clear(); }

@@ -146,6 +146,7 @@ Result<void> Row::take(int32_t id, bool inserted, std::span<const float> logits)
   if (eog || std::find(stop_tokens.begin(), stop_tokens.end(), id) != stop_tokens.end()) {
     finish(FinishReason::eog);
     finish_->end_token = id;
+    if (job_.request.n_logprobs >= 0) finish_->end_score = score(id, logits, job_.request.n_logprobs);
     const auto name = engine_.tokenizer().is_control(id) ? engine_.tokenizer().vocab().text(id) : std::string_view();
     if (stops_.matched() == nullptr && !name.empty())
       finish_->pieces.push_back({Piece::Kind::control, std::string(name)});

@@ -276,6 +276,7 @@ SchedulerStats Scheduler::Impl::stats() const {
   s.n_prompt_tokens = c.n_prompt_tokens.get();
   s.n_cached_tokens = c.n_cached_tokens.get();
   s.n_prefix_hits = c.n_prefix_hits.get();
+  s.n_restored = c.n_restored.get();
   s.n_generated_tokens = c.n_generated_tokens.get();
   s.n_steps = c.n_steps.get();
   s.n_slices = c.n_slices.get();

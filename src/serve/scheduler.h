@@ -27,6 +27,11 @@ struct SchedulerOptions {
   // quarter of the memory that is available. At least one full context always fits.
   uint64_t kv_bytes = 0;
   int max_kept = 64;  // timelines kept in the prefix cache; 0: no cache
+  // Where timelines are kept over restarts: written when the scheduler stops, the most recently used ones, and read
+  // when a request begins with one. "": nowhere. The folder, which several models may share, holds at most so many
+  // bytes.
+  std::string prefix_folder;
+  uint64_t prefix_folder_bytes = uint64_t{1} << 30;
   // Time that prompt tokens may take between two steps of the rows that generate, and where none does (then it bounds
   // how long a cancellation waits).
   Seconds slice{0.1}, slice_alone{0.5};
@@ -49,6 +54,7 @@ struct SchedulerStats {
   uint64_t n_requests = 0, n_refused = 0, n_finished = 0, n_cancelled = 0, n_failed = 0;
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0;  // cached: of the prompt tokens, not evaluated
   uint64_t n_prefix_hits = 0;                         // requests that took something from the cache
+  uint64_t n_restored = 0;                            // of them, requests that took it from the folder
   uint64_t n_generated_tokens = 0, n_steps = 0, n_slices = 0;
   double prompt_seconds = 0, step_seconds = 0, uptime_seconds = 0;
 };

@@ -119,7 +119,8 @@ struct Finish {
   FinishReason reason = FinishReason::eog;
   std::optional<Error> error;
   int32_t end_token = -1;
-  std::vector<Piece> pieces;  // what was still held back, and the end token's name (kind control)
+  std::optional<TokenScore> end_score;  // the end token's, where likelihoods were asked for
+  std::vector<Piece> pieces;            // what was still held back, and the end token's name (kind control)
   std::string matched_stop;
   int n_prompt = 0, n_cached = 0;
   int n_generated = 0;                                               // tokens, without an end token

@@ -101,6 +101,26 @@ class Thinking(ServerTest):
         streamed = [e for c in events[:-1] for e in ((c["choices"][0]["logprobs"] or {}).get("content") or [])]
         self.assertEqual(streamed, entries)
 
+    def test_the_token_that_ends_a_text_has_a_likelihood(self):
+        """Programs that score a text drop the last entry, the token that was generated; there must be one."""
+        prompt = self.server.post("/apply-template", {"messages": HELLO})["prompt"]
+        body = {"prompt": prompt, "max_tokens": 100, "logprobs": 1, "temperature": 0}
+        answer = self.server.post("/v1/completions", body)
+        tokens = answer["choices"][0]["logprobs"]["tokens"]
+        self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(len(tokens), answer["usage"]["completion_tokens"] + 1)
+        self.assertNotIn("im_end", answer["choices"][0]["text"])
+        streamed = [t for e in self.server.events("/v1/completions", body)[:-1] for t in (e["choices"][0]["logprobs"] or {}).get("tokens", [])]
+        self.assertEqual(streamed, tokens)
+        # Where the first token already ends it, a scored prompt has its entry and one more.
+        ids = self.server.post("/tokenize", {"content": prompt, "add_special": True})["tokens"]
+        ids.append(next(i for i in range(256, 2000) if self.server.post("/detokenize", {"tokens": [i]})["content"] == " indeed."))
+        scored = self.server.post("/v1/completions", {"prompt": ids, "max_tokens": 1, "logprobs": 1, "echo": True, "temperature": 0})["choices"][0]
+        self.assertEqual((len(scored["logprobs"]["token_logprobs"]), scored["finish_reason"]), (len(ids) + 1, "stop"))
+        # Not so in a conversation, whose API has no place for it.
+        chat = self.server.post("/v1/chat/completions", {"messages": HELLO, "logprobs": True})
+        self.assertEqual(len(chat["choices"][0]["logprobs"]["content"]), chat["usage"]["completion_tokens"])
+
     def test_messages(self):
         body = {"model": "x", "max_tokens": 99, "messages": HELLO}
         answer = self.server.post("/v1/messages", body)

@@ -60,6 +60,42 @@ TEST(Options, RepeatsReplaceTheEnvironment) {
   EXPECT_EQ(parse("run", {"--no-fuse", "a"}, {{"T_NO_FUSE", "e"}})->texts("no-fuse"), (std::vector<std::string>{"a"}));
 }
 
+TEST(Options, AFileFillsWhatIsNotGiven) {
+  const std::vector<OptionText> file = {{"threads", "7", "f.toml:1"},
+                                        {"temp", "0.5", "f.toml:2"},
+                                        {"no-fuse", "x", "f.toml:3"},
+                                        {"no-fuse", "y", "f.toml:3"},
+                                        {"raw", "1", "f.toml:4"}};
+  auto o = parse("run", {"--temp", "0.25"}, {{"T_NO_FUSE", "e"}});
+  ASSERT_TRUE(o->fill(file).ok());
+  EXPECT_EQ(o->integer("threads"), 7);  // over the default
+  EXPECT_TRUE(o->given("threads"));
+  EXPECT_DOUBLE_EQ(o->real("temp"), 0.25);                          // under the command line
+  EXPECT_EQ(o->texts("no-fuse"), (std::vector<std::string>{"e"}));  // under the environment
+  EXPECT_TRUE(o->flag("raw"));
+  auto plain = parse("run", {});
+  ASSERT_TRUE(plain->fill(file).ok());
+  EXPECT_EQ(plain->texts("no-fuse"), (std::vector<std::string>{"x", "y"}));
+  // What was filled counts as given: the next file only fills what is left.
+  ASSERT_TRUE(plain->fill(std::vector<OptionText>{{"threads", "9", "g.toml:1"}, {"isa", "avx2", "g.toml:2"}}).ok());
+  EXPECT_EQ(plain->integer("threads"), 7);
+  EXPECT_EQ(plain->text("isa"), "avx2");
+}
+
+TEST(Options, WhatAFileSaysIsCheckedEvenWhereItLoses) {
+  const auto refused = [](std::vector<OptionText> texts) {
+    auto o = parse("run", {"-t", "1", "--temp", "1"});
+    const auto filled = o->fill(texts);
+    EXPECT_EQ(o->integer("threads"), 1);
+    return filled.ok() ? "" : filled.error().message;
+  };
+  EXPECT_EQ(refused({{"threads", "65", "f.toml:3"}}),
+            "f.toml:3: threads: '65' is not allowed; give a whole number from 0 to 64");
+  EXPECT_EQ(refused({{"temp", "1", "f.toml:3"}, {"temp", "2", "f.toml:4"}}), "f.toml:4: temp: takes one value");
+  EXPECT_EQ(refused({{"n-prompt", "1", "f.toml:5"}}), "f.toml:5: n-prompt: there is no such option");
+  EXPECT_EQ(refused({{"threads", "2", "f.toml:1"}}), "");
+}
+
 TEST(Options, ErrorsNameTheOptionAndWhatIsAllowed) {
   EXPECT_EQ(message(parse("run", {"-t", "65"})), "-t: '65' is not allowed; give a whole number from 0 to 64");
   EXPECT_EQ(message(parse("run", {"-t", "4x"})), "-t: '4x' is not allowed; give a whole number from 0 to 64");

@@ -86,15 +86,17 @@ TEST(ModelPool, AModelInUseStaysAndAnIdleOneMakesRoom) {
 }
 
 TEST(ModelPool, AnIdleModelIsUnloaded) {
-  PoolOptions options;
-  options.idle = Seconds(0.02);
-  const auto pool = pool_of({entry("a", "llama")}, options);
+  auto a = entry("a", "llama");
+  a.idle = Seconds(0.02);
+  const auto pool = pool_of({entry("b", "gemma3"), a});
+  ASSERT_TRUE(pool->acquire("b").ok());  // has no such time, and stays
   {
     const auto lease = std::move(pool->acquire("a")).value();
     ask(*lease->scheduler, request(engine::some_tokens(5, 1), 2));
-    EXPECT_EQ(state_of(*pool, 0), State::loaded);
+    EXPECT_EQ(state_of(*pool, 1), State::loaded);
   }
-  while (state_of(*pool, 0) != State::unloaded) std::this_thread::yield();
+  while (state_of(*pool, 1) != State::unloaded) std::this_thread::yield();
+  EXPECT_EQ(state_of(*pool, 0), State::loaded);
   EXPECT_TRUE(pool->acquire("a").ok());
 }
 
