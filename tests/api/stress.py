@@ -119,7 +119,7 @@ class Clients:
             body["stream"] = True
             if case.path.endswith("completions") and rng.random() < 0.5:
                 body["stream_options"] = {"include_usage": True}
-        fillers = [f"X-Filler-{i}: {'y' * 40}" for i in range(rng.choice([0, 0, 0, 3, 400]))]
+        fillers = [f"X-Filler-{i}: {'y' * 40}" for i in range(rng.choice([0, 0, 0, 3, 200]))]
         return post(case.path, json.dumps(body).encode(), fillers), streamed
 
     async def ask(self, rng, kept, index, case):

@@ -296,7 +296,7 @@ TEST(Scheduler, ForcedTokensAreTakenWithoutSampling) {
 TEST(Scheduler, CharactersComeWhole) {
   const auto engine = load_tiny("llama");  // ids 0 to 255 are bytes
   const auto scheduler = start(engine);
-  const auto pieces_of_forced = [&](std::vector<int32_t> bytes) {
+  const auto pieces_of_forced = [&](const std::vector<int32_t>& bytes) {
     auto mask = std::make_unique<ListMask>(std::vector<int32_t>{65}, engine->n_vocab());
     mask->force_after = 0;
     mask->to_force = bytes;
