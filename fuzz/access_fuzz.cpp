@@ -1,5 +1,6 @@
 // Header fields of any bytes: who gets in called the server by a name of its own, came from a page of its own, had the
 // key, and sends no more than may be sent. The input: lines "name:value", names as in HTTP, in small letters.
+#include <algorithm>
 #include <cstdlib>
 
 #include "api/access.h"

@@ -1,5 +1,6 @@
 // Whatever a model writes, as answers of each dialect: every event is one block with one line of JSON, and so is the
 // whole. The input: a byte for the dialect, then pieces: a byte for kind and choice, one for the length, the text.
+#include <algorithm>
 #include <cstdlib>
 
 #include "api/write.h"
