@@ -20,14 +20,15 @@ bool same(const Reply& a, const Reply& b) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
-  if (size < 1) return 0;
-  const std::string_view text(reinterpret_cast<const char*>(bytes) + 1, size - 1);
-  const size_t step = 1 + bytes[0] / 4 % 16;
+  if (size < 2) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(bytes) + 2, size - 2);
+  const size_t step = 1 + bytes[1] / 5 % 16;
   const auto format = static_cast<ReplyFormat>(bytes[0] % 4);
-  const auto whole = make_reply_parser(format);
+  const auto calls = static_cast<CallFormat>(bytes[1] % 5);
+  const auto whole = make_reply_parser(format, nullptr, calls);
   whole->feed({text, true});
   whole->finish();
-  const auto cut = make_reply_parser(format);
+  const auto cut = make_reply_parser(format, nullptr, calls);
   for (size_t at = 0; at < text.size(); at += step) cut->feed({text.substr(at, step), true});
   cut->finish();
   if (!same(whole->reply(), cut->reply())) std::abort();

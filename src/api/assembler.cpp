@@ -19,7 +19,9 @@ Assembler::Assembler(const Request& request, const engine::Engine& engine, const
     : calls_(request.tools.is_array() && request.tool_choice != ToolChoice::none),
       parallel_(request.parallel_tool_calls) {
   if (rendered == nullptr) return;
-  parser_ = token::make_reply_parser(engine.chat_template()->supports().reply, &engine.tokenizer());
+  const auto& supports = engine.chat_template()->supports();
+  parser_ =
+      token::make_reply_parser(supports.reply, &engine.tokenizer(), calls_ ? supports.calls : token::CallFormat::none);
   parser_->follow(*rendered);
 }
 

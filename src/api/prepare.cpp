@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "api/mask.h"
+
 namespace quern::api {
 namespace {
 
@@ -188,19 +190,9 @@ std::optional<Problem> prepare(const engine::Engine& engine, const Request& requ
   return std::nullopt;
 }
 
-std::optional<Problem> make_mask(const engine::Engine&, const Request& request,
-                                 std::unique_ptr<serve::TokenMask>* out) {
-  out->reset();
-  const char* why = "is not supported: this build has no constrained decoding";
-  if (request.format != ResponseFormat::text) return refusal("response_format", why);
-  if (!request.grammar.empty()) return refusal("grammar", why);
-  if (request.tool_choice == ToolChoice::required || request.tool_choice == ToolChoice::named)
-    return refusal("tool_choice", "a call as a must " + std::string(why));
-  return std::nullopt;
-}
-
-std::optional<Problem> make_submission(const engine::Engine& engine, const Request& request,
+std::optional<Problem> make_submission(const serve::LoadedModel& model, const Request& request,
                                        const engine::ChatPrompt& prompt, int choice, serve::Request* out) {
+  const engine::Engine& engine = *model.engine;
   out->prompt = prompt.ids;
   out->sampling = request.sampler;
   out->sampling.seed += static_cast<uint64_t>(choice);
@@ -223,7 +215,7 @@ std::optional<Problem> make_submission(const engine::Engine& engine, const Reque
         out->insertion->after_tokens = static_cast<int>(request.thinking_budget);
     }
   }
-  return make_mask(engine, request, &out->mask);
+  return make_mask(model, request, prompt, &out->mask);
 }
 
 }  // namespace quern::api

@@ -6,7 +6,7 @@
 
 #include "api/request.h"
 #include "engine/prompt.h"
-#include "serve/serve.h"
+#include "serve/model_pool.h"
 
 namespace quern::api {
 
@@ -19,13 +19,8 @@ struct Prepared {
 std::optional<Problem> prepare(const engine::Engine& engine, const Request& request, Prepared* out);
 
 // One answer. choice: the how-manieth of its prompt, which counts into the seed.
-std::optional<Problem> make_submission(const engine::Engine& engine, const Request& request,
+std::optional<Problem> make_submission(const serve::LoadedModel& model, const Request& request,
                                        const engine::ChatPrompt& prompt, int choice, serve::Request* out);
-
-// What an answer may be; null where it may be anything. Everything that a request can ask for in this way goes through
-// here: response_format, grammar, and a tool choice that makes calls a must.
-std::optional<Problem> make_mask(const engine::Engine& engine, const Request& request,
-                                 std::unique_ptr<serve::TokenMask>* out);
 
 // "prompt is too long: 9000 tokens, ..." with both numbers, in the words and with the code that clients look for.
 Problem context_problem(int64_t n_prompt, int64_t n_ctx);

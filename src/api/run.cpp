@@ -29,7 +29,7 @@ std::optional<Problem> Run::start(serve::Lease lease, const Request& request, Pr
   for (const auto& prompt : run->prepared_.prompts) {
     for (int i = 0; i < request.n; ++i) {
       serve::Request submission;
-      if (auto problem = make_submission(engine, request, prompt, i, &submission)) return problem;
+      if (auto problem = make_submission(*run->lease_, request, prompt, i, &submission)) return problem;
       run->can_end_thinking_ |= submission.insertion.has_value();
       submission.client = client;
       submission.on_ready = [signal = run->signal_] { signal->notify(); };

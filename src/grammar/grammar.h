@@ -7,6 +7,7 @@
 // In -> out: schema or grammar text -> Grammar; Grammar and Vocabulary -> which tokens may come next.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ struct SchemaOptions {
 struct Piece {
   std::string text;
   bool marker = false;  // text is the name of a token (control or user-defined), and only that token will do
+  bool both = false;    // of a marker: the token also stands for its text (user-defined), so free text ends with either
 };
 
 // How a model family writes a call: before_name NAME before_arguments JSON after.
@@ -60,6 +62,17 @@ struct ToolOptions {
   SchemaOptions schema;
 };
 
+// What comes before a grammar's text: blocks of free text, as reasoning is, and words that are always the same.
+struct Lead {
+  // Around a block, whose text has no close[0] in it; both empty: there are no blocks.
+  std::vector<Piece> open = {}, close = {};
+  bool inside = false;                                // the first block is open already
+  uint32_t max_blocks = 1;                            // more of them; kAnyNumber
+  uint32_t max_breaks = 0;                            // line breaks behind a block
+  std::vector<Piece> then = {};                       // after all blocks
+  static constexpr uint32_t kAnyNumber = UINT32_MAX;  // network.h's kUnbounded
+};
+
 // Immutable; may be shared by any number of requests and threads.
 class Grammar {
  public:
@@ -78,6 +91,10 @@ class Grammar {
   // Text that has none of the triggers; then, once one of them has appeared, what the grammar wants, and the end. Or
   // text alone.
   static Result<Grammar> after_trigger(std::span<const Piece> triggers, const Grammar& grammar);
+  // The lead, then a text of the grammar.
+  static Result<Grammar> after_lead(const Lead& lead, const Grammar& grammar);
+  // A text of any of them; at least one.
+  static Result<Grammar> any_of(std::span<const Grammar> grammars);
 
   const std::shared_ptr<const Network>& network() const { return network_; }
 

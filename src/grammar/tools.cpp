@@ -32,9 +32,10 @@ Result<void> check_pieces(std::span<const Piece> pieces) {
   return {};
 }
 
-// From `from`: text without a trigger ends in `ends`, text up to and with one in `found`.
+// From `from`: text without a trigger ends in `ends`, text up to and with one in `found`. any_token: also control
+// tokens.
 void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
-                   const std::vector<std::string>& triggers) {
+                   const std::vector<std::string>& triggers, bool any_token) {
   struct Node {
     std::array<int32_t, 256> next;
     size_t fail = 0;
@@ -80,9 +81,39 @@ void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
     if (nodes[i].found) continue;
     b.empty(states[i], ends);
     std::map<int32_t, ByteSet> sets;
-    for (size_t c = 0; c < 256; ++c) sets[states[static_cast<size_t>(nodes[i].next[c])]].set(c);
+    for (size_t c = 0; c < 256; ++c) {
+      const auto next = static_cast<size_t>(nodes[i].next[c]);
+      if (any_token || c < kMarkerClose || next != 0) sets[states[next]].set(c);
+    }
     for (const auto& [target, set] : sets) b.bytes(states[i], target, set);
   }
+}
+
+void add_pieces(NetworkBuilder& b, int32_t from, int32_t to, std::span<const Piece> list) {
+  std::string text;
+  for (const Piece& piece : list) text += spelled(piece);
+  b.literal(from, to, text);
+}
+
+// What shows that free text ends: of a token that is also text either, so that its text does not lead past it.
+std::vector<std::string> triggers_of(const Piece& piece) {
+  if (!piece.marker || !piece.both) return {spelled(piece)};
+  return {spelled(piece), piece.text};
+}
+
+// Blocks of free text.
+void add_blocks(NetworkBuilder& b, const Lead& lead, int32_t from, int32_t to) {
+  const int32_t block = b.add_rule("block"), rest = b.add_rule("rest of a block"), line = b.add_rule("line break");
+  const int32_t nowhere = b.add_state(), found = b.add_state(), closed = b.add_state(), opened = b.add_state();
+  add_free_text(b, b.start(rest), nowhere, found, triggers_of(lead.close[0]), false);
+  add_pieces(b, found, closed, std::span(lead.close).subspan(1));
+  b.literal(b.start(line), b.end(line), "\n");
+  b.repeat(closed, b.end(rest), line, 0, lead.max_breaks);
+  add_pieces(b, b.start(block), opened, lead.open);
+  b.call(opened, b.end(block), rest);
+  int32_t at = from;
+  if (lead.inside) b.call(from, at = b.add_state(), rest);
+  b.repeat(at, to, block, 0, lead.max_blocks);
 }
 
 class ToolCompiler {
@@ -95,13 +126,13 @@ class ToolCompiler {
                   rest = b_.add_rule("call after its trigger");
     const int32_t named = b_.add_state();
     const bool automatic = options_.mode == CallMode::automatic;
-    pieces(b_.start(rest), named, std::span(form_.before_name).subspan(automatic ? 1 : 0));
+    add_pieces(b_, b_.start(rest), named, std::span(form_.before_name).subspan(automatic ? 1 : 0));
     for (const Function& function : functions) QUERN_TRY_VOID(add_function(named, b_.end(rest), function));
     const int32_t begun = b_.add_state();
-    pieces(b_.start(call), begun, std::span(form_.before_name).first(automatic ? 1 : 0));
+    add_pieces(b_, b_.start(call), begun, std::span(form_.before_name).first(automatic ? 1 : 0));
     b_.call(begun, b_.end(call), rest);
     const int32_t next_call = b_.add_rule("next call"), separated = b_.add_state();
-    pieces(b_.start(next_call), separated, form_.between);
+    add_pieces(b_, b_.start(next_call), separated, form_.between);
     b_.call(separated, b_.end(next_call), call);
     const uint32_t max = options_.max_calls == 0 || options_.max_calls >= kUnbounded
                              ? kUnbounded
@@ -114,16 +145,16 @@ class ToolCompiler {
       b_.repeat(first, to, next_call, 0, more);
     } else if (!options_.text_between) {
       const int32_t found = b_.add_state(), first = b_.add_state();
-      add_free_text(b_, from, to, found, {spelled(form_.before_name[0])});
+      add_free_text(b_, from, to, found, triggers_of(form_.before_name[0]), true);
       b_.call(found, first, rest);
       b_.repeat(first, to, next_call, 0, more);
     } else {
       const int32_t round = b_.add_rule("text and a call"), found = b_.add_state(), nowhere = b_.add_state();
-      add_free_text(b_, b_.start(round), nowhere, found, {spelled(form_.before_name[0])});
+      add_free_text(b_, b_.start(round), nowhere, found, triggers_of(form_.before_name[0]), true);
       b_.call(found, b_.end(round), rest);
       const int32_t last = b_.add_state();
       b_.repeat(from, last, round, 0, max);
-      add_free_text(b_, last, to, nowhere, {spelled(form_.before_name[0])});
+      add_free_text(b_, last, to, nowhere, triggers_of(form_.before_name[0]), true);
     }
     return b_.finish(root, needed_);
   }
@@ -154,12 +185,6 @@ class ToolCompiler {
     return {};
   }
 
-  void pieces(int32_t from, int32_t to, std::span<const Piece> list) {
-    std::string text;
-    for (const Piece& piece : list) text += spelled(piece);
-    b_.literal(from, to, text);
-  }
-
   Result<void> add_function(int32_t from, int32_t to, const Function& function) {
     const auto named = [&](const Error& error) {
       return Error{error.status, "function '" + function.name + "': " + error.message};
@@ -172,9 +197,9 @@ class ToolCompiler {
     needed_.push_back(*arguments);
     const int32_t begin = b_.add_state(), end = b_.add_state(), before = b_.add_state();
     b_.literal(from, begin, function.name);
-    pieces(begin, before, form_.before_arguments);
+    add_pieces(b_, begin, before, form_.before_arguments);
     b_.call(before, end, *arguments);
-    pieces(end, to, form_.after);
+    add_pieces(b_, end, to, form_.after);
     return {};
   }
 
@@ -208,15 +233,50 @@ Result<Grammar> Grammar::after_trigger(std::span<const Piece> triggers, const Gr
     for (const Piece& trigger : triggers) {
       if (trigger.text.empty()) return wrong("a trigger is empty");
       bytes += trigger.text.size();
-      texts.push_back(spelled(trigger));
+      for (std::string& text : triggers_of(trigger)) texts.push_back(std::move(text));
     }
     if (texts.empty()) return wrong("a lazy grammar needs a trigger");
     if (bytes > kMaxTriggerBytes) return Error{Status::limit_exceeded, "triggers of more than 4096 bytes"};
     NetworkBuilder builder;
     const int32_t root = builder.add_rule("text, then a grammar"), found = builder.add_state();
-    add_free_text(builder, builder.start(root), builder.end(root), found, texts);
+    add_free_text(builder, builder.start(root), builder.end(root), found, texts, true);
     builder.call(found, builder.end(root), builder.embed(*grammar.network()));
     QUERN_TRY(auto network, builder.finish(root));
+    return Grammar(std::move(network));
+  } catch (const std::bad_alloc&) {
+    return no_memory();
+  }
+}
+
+Result<Grammar> Grammar::after_lead(const Lead& lead, const Grammar& grammar) {
+  try {
+    for (const auto* part : {&lead.open, &lead.close, &lead.then}) QUERN_TRY_VOID(check_pieces(*part));
+    const bool blocks = !lead.open.empty() && !lead.close.empty();
+    if (!blocks && (!lead.open.empty() || !lead.close.empty())) return wrong("a block needs both of its ends");
+    if (blocks && lead.close[0].text.empty()) return wrong("a block's end is empty");
+    NetworkBuilder b;
+    const int32_t root = b.add_rule("a lead, then a grammar"), before = b.add_state();
+    if (blocks) {
+      add_blocks(b, lead, b.start(root), before);
+    } else {
+      b.empty(b.start(root), before);
+    }
+    const int32_t begun = b.add_state();
+    add_pieces(b, before, begun, lead.then);
+    b.call(begun, b.end(root), b.embed(*grammar.network()));
+    QUERN_TRY(auto network, b.finish(root));
+    return Grammar(std::move(network));
+  } catch (const std::bad_alloc&) {
+    return no_memory();
+  }
+}
+
+Result<Grammar> Grammar::any_of(std::span<const Grammar> grammars) {
+  try {
+    NetworkBuilder b;
+    const int32_t root = b.add_rule("one of several grammars");
+    for (const Grammar& grammar : grammars) b.call(b.start(root), b.end(root), b.embed(*grammar.network()));
+    QUERN_TRY(auto network, b.finish(root));
     return Grammar(std::move(network));
   } catch (const std::bad_alloc&) {
     return no_memory();

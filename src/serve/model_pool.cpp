@@ -86,6 +86,7 @@ Result<std::shared_ptr<LoadedModel>> load(const ModelEntry& entry) {
   auto model = std::make_shared<LoadedModel>();
   QUERN_TRY(model->engine, engine::Engine::load(entry.path, entry.engine));
   QUERN_TRY(model->scheduler, Scheduler::create(model->engine, entry.scheduler));
+  model->grammars = std::make_unique<GrammarStore>(model->engine->tokenizer());
   return model;
 }
 

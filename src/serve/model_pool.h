@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "serve/grammar_mask.h"
 #include "serve/scheduler.h"
 
 namespace quern::serve {
@@ -41,6 +42,7 @@ struct ModelStatus {
 struct LoadedModel {
   std::shared_ptr<engine::Engine> engine;
   std::unique_ptr<Scheduler> scheduler;
+  std::unique_ptr<GrammarStore> grammars;
 };
 using Lease = std::shared_ptr<LoadedModel>;
 

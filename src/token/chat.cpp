@@ -75,6 +75,7 @@ Result<ChatTemplate> ChatTemplate::compile(std::string_view source,
     for (const auto& [name, text] : tokens) result.tokens_.emplace_back(name, Json(text));
     result.probe();
     result.support_.reply = reply_format_of(source);
+    result.support_.calls = call_format_of(source);
     return result;
   } catch (const std::bad_alloc&) {
     return Error{Status::out_of_memory, "no memory to compile the chat template"};

@@ -58,6 +58,7 @@ struct ChatSupport {
   bool reasoning = false;                  // shows the last answer's reasoning_content
   bool generation_prompt = false;          // add_generation_prompt adds text
   ReplyFormat reply = ReplyFormat::plain;  // in which the model answers, read off the template's source
+  CallFormat calls = CallFormat::none;     // in which it calls tools, likewise
 };
 
 class ChatTemplate {

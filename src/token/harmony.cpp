@@ -63,7 +63,7 @@ bool HarmonyMessage::is_call() const {
   return std::find(kPeople.begin(), kPeople.end(), recipient) == kPeople.end() && !is_outside_role(*this);
 }
 
-HarmonyParser::HarmonyParser(bool in_text) : ReplyParser(kNames, in_text) {
+HarmonyParser::HarmonyParser(bool in_text) : ReplyParser({kNames.begin(), kNames.end()}, in_text) {
   begin_header(true);
 }
 

@@ -18,6 +18,60 @@ ReplyFormat reply_format_of(std::string_view template_source) {
   return has("[/THINK]") ? ReplyFormat::bracketed_think : ReplyFormat::plain;
 }
 
+CallFormat call_format_of(std::string_view template_source) {
+  const auto has = [&](std::string_view text) { return template_source.find(text) != std::string_view::npos; };
+  if (has("<|tool_call>")) return CallFormat::gemma;
+  if (has("[TOOL_CALLS]")) return CallFormat::mistral;
+  // Tags are also put around other notations.
+  if (has("<tool_call>")) return has("<function=") || has("<arg_key>") ? CallFormat::none : CallFormat::tagged_json;
+  return has("<|python_tag|>") && has("\"parameters\"") ? CallFormat::bare_json : CallFormat::none;
+}
+
+namespace {
+
+bool is_token(const Tokenizer& tokenizer, std::string_view name) {
+  const Vocab& vocab = tokenizer.vocab();
+  const int32_t id = vocab.find(name);
+  return id != kNoToken && (vocab.is_markup(id) || vocab.type(id) == TokenType::user_defined);
+}
+
+}  // namespace
+
+TextPiece markup_piece(const Tokenizer& tokenizer, std::string_view name) {
+  return {name, is_token(tokenizer, name)};
+}
+
+std::optional<CallSyntax> call_syntax(ReplyFormat reply, CallFormat calls, const Tokenizer& tokenizer) {
+  const auto mark = [&](std::string_view name) { return markup_piece(tokenizer, name); };
+  if (reply == ReplyFormat::harmony) {
+    return CallSyntax{{mark("<|channel|>"), {"commentary to=functions.", false}},
+                      {{" ", false}, mark("<|constrain|>"), {"json", false}, mark("<|message|>")},
+                      {},
+                      {},
+                      false};
+  }
+  switch (calls) {
+    case CallFormat::tagged_json:
+      return CallSyntax{{mark("<tool_call>"), {"\n{\"name\": \"", false}},
+                        {{"\", \"arguments\": ", false}},
+                        {{"}\n", false}, mark("</tool_call>")},
+                        {{"\n", false}}};
+    case CallFormat::bare_json:
+      return CallSyntax{{{"{\"name\": \"", false}}, {{"\", \"parameters\": ", false}}, {{"}", false}}, {{"; ", false}}};
+    case CallFormat::mistral:
+      if (is_token(tokenizer, "[ARGS]")) return CallSyntax{{mark("[TOOL_CALLS]")}, {mark("[ARGS]")}, {}, {}};
+      return CallSyntax{{mark("[TOOL_CALLS]"), {"[{\"name\": \"", false}},
+                        {{"\", \"arguments\": ", false}},
+                        {{"}]", false}},
+                        {},
+                        false};
+    case CallFormat::none:
+    case CallFormat::gemma:
+      break;
+  }
+  return std::nullopt;
+}
+
 bool ReplyParser::knows(std::string_view name) const {
   return std::find(names_.begin(), names_.end(), name) != names_.end();
 }
@@ -92,29 +146,25 @@ std::vector<ReplyDelta> ReplyParser::hand_over() {
   return std::exchange(deltas_, {});
 }
 
-std::unique_ptr<ReplyParser> make_reply_parser(ReplyFormat format, const Tokenizer* tokenizer) {
+std::unique_ptr<ReplyParser> make_reply_parser(ReplyFormat format, const Tokenizer* tokenizer, CallFormat calls) {
   const auto make = [&](bool in_text) -> std::unique_ptr<ReplyParser> {
     switch (format) {
       case ReplyFormat::harmony:
         return std::make_unique<HarmonyParser>(in_text);
       case ReplyFormat::think:
-        return std::make_unique<TagParser>(kThinkTags, in_text);
+        return std::make_unique<TagParser>(kThinkTags, calls, in_text);
       case ReplyFormat::bracketed_think:
-        return std::make_unique<TagParser>(kBracketedThinkTags, in_text);
+        return std::make_unique<TagParser>(kBracketedThinkTags, calls, in_text);
       case ReplyFormat::plain:
         break;
     }
-    return std::make_unique<TagParser>(std::span<const std::string_view>(), in_text);
+    return std::make_unique<TagParser>(std::span<const std::string_view>(), calls, in_text);
   };
   auto parser = make(false);
   if (tokenizer == nullptr) return parser;
-  const Vocab& vocab = tokenizer->vocab();
-  const auto is_token = [&](std::string_view name) {
-    const int32_t id = vocab.find(name);
-    return id != kNoToken && (vocab.is_markup(id) || vocab.type(id) == TokenType::user_defined);
-  };
   const auto names = parser->names();
-  return std::all_of(names.begin(), names.end(), is_token) ? std::move(parser) : make(true);
+  const bool tokens = std::all_of(names.begin(), names.end(), [&](auto name) { return is_token(*tokenizer, name); });
+  return tokens ? std::move(parser) : make(true);
 }
 
 std::vector<ReplyDelta> ReplyStream::feed(int32_t id) {

@@ -1,6 +1,7 @@
 // Replies: what a model writes, taken apart while it comes: reasoning, answer, tool calls. One parser per format of
 // replies, which a chat template tells (reply_format_of). The family so far: plain text with or without a block of
-// reasoning in tags (reply_tags.cpp), and harmony (harmony.h).
+// reasoning in tags (reply_tags.cpp), in which tool calls stand in one of several ways (reply_calls.h), and harmony
+// (harmony.h).
 //
 // No input is an error. Markup out of place is left out; text out of place counts as answer. Joined, the deltas do not
 // depend on how the stream is cut into pieces.
@@ -8,9 +9,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "token/detokenizer.h"
@@ -28,6 +31,28 @@ enum class ReplyFormat : uint8_t {
 
 // What the source of a chat template says about the replies of its model.
 ReplyFormat reply_format_of(std::string_view template_source);
+
+// How tool calls stand in the text of an answer.
+enum class CallFormat : uint8_t {
+  none,         // not at all, or in harmony's channels
+  tagged_json,  // <tool_call>{"name": ..., "arguments": ...}</tool_call>: Qwen 2.5 and 3, Hermes
+  bare_json,    // the answer is {"name": ..., "parameters": ...}: Llama 3
+  mistral,      // [TOOL_CALLS][{"name": ..., "arguments": ...}], or [TOOL_CALLS]NAME[ARGS]{...}
+  gemma,        // <|tool_call>call:NAME{key:<|"|>text<|"|>}<tool_call|>: Gemma 4
+};
+CallFormat call_format_of(std::string_view template_source);
+
+// A name of markup as the vocabulary has it: one token, or text.
+TextPiece markup_piece(const Tokenizer& tokenizer, std::string_view name);
+
+// What stands around the name and the arguments of a call, in the order in which a model writes them.
+struct CallSyntax {
+  std::vector<TextPiece> before_name, before_arguments, after;
+  std::vector<TextPiece> between;  // two calls; empty, and `several` false, where a reply that is made to call has one
+  bool several = true;
+};
+// Nothing where calls are not known or their arguments are no JSON.
+std::optional<CallSyntax> call_syntax(ReplyFormat reply, CallFormat calls, const Tokenizer& tokenizer);
 
 struct ReplyCall {
   std::string name;       // of the function, as in the request's tools
@@ -64,8 +89,8 @@ class ReplyParser {
   bool knows(std::string_view name) const;  // is this one of the format's markup names?
 
  protected:
-  // names: static, not empty, none the beginning of another. in_text: markup is found in all text.
-  ReplyParser(std::span<const std::string_view> names, bool in_text) : names_(names), in_text_(in_text) {}
+  // names: of static text, none empty, none the beginning of another. in_text: markup is found in all text.
+  ReplyParser(std::vector<std::string_view> names, bool in_text) : names_(std::move(names)), in_text_(in_text) {}
 
   virtual void on_text(std::string_view text) = 0;  // never empty
   virtual void on_markup(size_t name) = 0;          // index in names()
@@ -82,7 +107,7 @@ class ReplyParser {
   void scan(std::string_view text);
   std::vector<ReplyDelta> hand_over();
 
-  std::span<const std::string_view> names_;
+  std::vector<std::string_view> names_;
   bool in_text_;
   std::string held_;  // text that may be the beginning of a name, shorter than the longest
   std::vector<ReplyDelta> deltas_;
@@ -90,7 +115,9 @@ class ReplyParser {
 };
 
 // The parser of a format. With the tokenizer of the stream it knows whether its markup comes as tokens or as text.
-std::unique_ptr<ReplyParser> make_reply_parser(ReplyFormat format, const Tokenizer* tokenizer = nullptr);
+// calls: none where no tools were offered, so that what looks like a call is text.
+std::unique_ptr<ReplyParser> make_reply_parser(ReplyFormat format, const Tokenizer* tokenizer = nullptr,
+                                               CallFormat calls = CallFormat::none);
 
 // Ids into a parser: text in whole characters, its markup by token; other control tokens are left out.
 class ReplyStream {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <array>
+#include <memory>
+#include <span>
+#include <string>
 
-#include "token/reply.h"
+#include "token/reply_calls.h"
 
 namespace quern::token {
 
@@ -12,11 +15,11 @@ inline constexpr std::array<std::string_view, 2> kBracketedThinkTags = {"[THINK]
 
 // Reasoning is only what the reply begins with: a tag further back is text. The line breaks that templates put around
 // the block (behind the opening tag, on both sides of the closing one) belong to the markup.
-class TagParser : public ReplyParser {
+// Tool calls are looked for in the answer only.
+class TagParser : public ReplyParser, private CallSink {
  public:
   // tags: opening and closing, static; or none.
-  TagParser(std::span<const std::string_view> tags, bool in_text)
-      : ReplyParser(tags, in_text), state_(tags.empty() ? State::content : State::undecided) {}
+  TagParser(std::span<const std::string_view> tags, CallFormat calls, bool in_text);
 
  private:
   enum class State : uint8_t { undecided, reasoning, content };
@@ -25,6 +28,14 @@ class TagParser : public ReplyParser {
   void on_finish() override;
   void on_prompt(std::span<const TextPiece> pieces) override;
   void enter(State state);
+  void answer(std::string_view text);
+  // What calls are found in.
+  void content(std::string_view text) override { emit(Kind::content, text); }
+  void call(std::string_view name) override { begin_call(name, false); }
+  void arguments(std::string_view text) override { emit(Kind::arguments, text); }
+
+  size_t n_tags_;
+  std::unique_ptr<CallReader> calls_;  // null: all of the answer is text
 
   State state_;
   bool at_tag_ = false;  // nothing but line breaks has followed the last tag

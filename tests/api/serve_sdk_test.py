@@ -2,11 +2,13 @@
 """The openai and anthropic SDKs' own calls against quern serve."""
 import json
 import sys
+import typing
 import unittest
 from pathlib import Path
 
 import anthropic
 import openai
+import pydantic
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from server import ServerTest, scripted, tiny  # noqa: E402
@@ -93,6 +95,21 @@ class Calling(ServerTest):
         client.chat.completions.create(model="x", messages=follow, tools=tools)
         answer = client.responses.create(model="x", input="hello", tools=[{"type": "function", "name": "get_weather", "parameters": PARAMETERS}])
         self.assertEqual(json.loads(answer.output[-1].arguments), {"city": "Zürich"})
+
+    def test_openai_structured_and_required(self):
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{self.server.port}/v1", api_key="none", max_retries=0)
+        self.addCleanup(client.close)
+
+        class Roll(pydantic.BaseModel):
+            side: typing.Literal["heads", "tails"]
+            sure: bool
+        answer = client.chat.completions.parse(model="m", messages=HELLO, response_format=Roll)
+        self.assertIsInstance(answer.choices[0].message.parsed, Roll)
+        answer = client.responses.parse(model="m", input="hello", text_format=Roll)
+        self.assertIsInstance(answer.output_parsed, Roll)
+        tools = [{"type": "function", "function": {"name": "flip", "parameters": Roll.model_json_schema()}}]
+        answer = client.chat.completions.create(model="m", messages=HELLO, tools=tools, tool_choice="required")
+        Roll.model_validate_json(answer.choices[0].message.tool_calls[0].function.arguments)
 
     def test_anthropic_tools(self):
         client = anthropic.Anthropic(base_url=f"http://127.0.0.1:{self.server.port}", api_key="none", max_retries=0)

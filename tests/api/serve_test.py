@@ -251,6 +251,134 @@ class Calling(ServerTest):
         self.assertIn("Reasoning: high", self.server.post("/apply-template", {"messages": HELLO, "reasoning_effort": "high"})["prompt"])
 
 
+class TaggedCalling(ServerTest):
+    ARGS = ("-m", scripted("tagged-tools"))
+
+    def test_call(self):
+        body = {"messages": HELLO, "tools": [TOOL]}
+        choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        self.assertFalse(choice["message"]["content"])
+        call = choice["message"]["tool_calls"][0]
+        self.assertEqual(call["function"]["name"], "get_weather")
+        self.assertEqual(json.loads(call["function"]["arguments"]), {"city": "Zürich"})
+        turn = {"role": "assistant", "content": None, "tool_calls": [call]}
+        prompt = self.server.post("/apply-template", {"messages": [*HELLO, turn], "tools": [TOOL]})["prompt"]
+        self.assertIn('<tool_call>\n{"name": "get_weather"', prompt)
+
+    def test_without_tools_it_is_text(self):
+        message = self.server.post("/v1/chat/completions", {"messages": HELLO})["choices"][0]["message"]
+        self.assertIn("<tool_call>", message["content"])
+        self.assertNotIn("tool_calls", message)
+
+
+ROLL = {"type": "object", "properties": {"side": {"enum": ["heads", "tails"]}, "n": {"type": "integer", "minimum": 1, "maximum": 6}, "sure": {"type": "boolean"}},
+        "required": ["side", "n", "sure"], "additionalProperties": False}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "roll", "schema": ROLL, "strict": True}}
+OTHER = {"type": "function", "function": {"name": "flip", "parameters": ROLL}}
+
+
+def is_roll(value):
+    return set(value) == {"side", "n", "sure"} and value["side"] in ("heads", "tails") and value["n"] in range(1, 7) and value["sure"] in (True, False)
+
+
+class BoundThinking(ServerTest):
+    """What models say that would say something else."""
+    ARGS = ("-m", scripted("think"))
+
+    def test_a_schema_binds_the_answer_and_not_the_reasoning(self):
+        for seed in range(4):
+            body = {"messages": HELLO, "response_format": FORMAT, "temperature": 1.5, "seed": seed}
+            message = self.server.post("/v1/chat/completions", body)["choices"][0]["message"]
+            self.assertTrue(is_roll(json.loads(message["content"])), message)
+            events = self.server.events("/v1/chat/completions", body)
+            streamed = "".join(e["choices"][0]["delta"].get("content") or "" for e in events[:-1])
+            self.assertEqual(streamed, message["content"])
+        greedy = self.server.post("/v1/chat/completions", {"messages": HELLO, "response_format": FORMAT, "temperature": 0})
+        self.assertEqual(greedy["choices"][0]["message"]["reasoning_content"], "Weigh it.")
+        self.assertTrue(is_roll(json.loads(greedy["choices"][0]["message"]["content"])))
+        self.assertEqual(greedy["choices"][0]["finish_reason"], "stop")
+
+    def test_without_reasoning(self):
+        body = {"messages": HELLO, "response_format": FORMAT, "enable_thinking": False, "temperature": 0}
+        message = self.server.post("/v1/chat/completions", body)["choices"][0]["message"]
+        self.assertTrue(is_roll(json.loads(message["content"])))
+        self.assertFalse(message.get("reasoning_content"))
+
+    def test_a_budget_ends_the_reasoning_of_a_bound_answer(self):
+        body = {"messages": HELLO, "response_format": FORMAT, "thinking_budget_tokens": 1, "temperature": 0}
+        message = self.server.post("/v1/chat/completions", body)["choices"][0]["message"]
+        self.assertTrue(is_roll(json.loads(message["content"])))
+        self.assertNotEqual(message.get("reasoning_content"), "Weigh it.")
+
+    def test_grammar(self):
+        body = {"messages": HELLO, "grammar": 'root ::= "rouge" | "noir"', "temperature": 0}
+        self.assertIn(self.server.post("/v1/chat/completions", body)["choices"][0]["message"]["content"], ("rouge", "noir"))
+
+    def test_responses(self):
+        answer = self.server.post("/v1/responses", {"input": "hello", "text": {"format": {"type": "json_schema", "name": "roll", "schema": ROLL}}})
+        self.assertTrue(is_roll(json.loads(answer["output"][-1]["content"][0]["text"])))
+
+    def test_refused_by_name(self):
+        chat = "/v1/chat/completions"
+
+        def schema(value):
+            return {"type": "json_schema", "json_schema": {"name": "a", "schema": value}}
+        for bad, word in (({"not": {}}, "not"), ({"type": "string", "pattern": "^hello\\!$"}, "pattern"), ({"$ref": "#/$defs/Name"}, "Name"),
+                          ({"type": "objekt"}, "objekt"), ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "oneOf")):
+            problem = self.refused(chat, {"messages": HELLO, "response_format": schema(bad)}, "response_format")
+            self.assertIn(word, problem["message"])
+        self.refused(chat, {"messages": HELLO, "grammar": 'root ::= root "a"'}, "grammar")
+        self.refused(chat, {"messages": HELLO, "grammar": "root ::= " + "(" * 60000}, "grammar")
+        self.refused(chat, {"messages": HELLO, "response_format": FORMAT, "ignore_eos": True}, "response_format")
+        self.refused(chat, {"messages": HELLO, "response_format": FORMAT, "grammar": 'root ::= "a"'}, "grammar")
+
+
+class BoundCalling(ServerTest):
+    ARGS = ("-m", "harmony=" + scripted("harmony-tools"), "-m", "tagged=" + scripted("tagged-tools"), "-m", "plain=" + scripted("harmony-call"))
+
+    def test_a_call_of_a_name(self):
+        for model in ("harmony", "tagged"):
+            for stream in (False, True):
+                body = {"model": model, "messages": HELLO, "temperature": 0, "tools": [TOOL, OTHER], "tool_choice": {"type": "function", "function": {"name": "flip"}}}
+                if stream:
+                    parts = [c for e in self.server.events("/v1/chat/completions", body)[:-1] for c in e["choices"][0]["delta"].get("tool_calls", [])]
+                    name, arguments = parts[0]["function"]["name"], "".join(p["function"]["arguments"] for p in parts)
+                else:
+                    choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+                    self.assertEqual(choice["finish_reason"], "tool_calls", choice)
+                    name, arguments = choice["message"]["tool_calls"][0]["function"].values()
+                self.assertEqual(name, "flip")
+                self.assertTrue(is_roll(json.loads(arguments)), arguments)
+
+    def test_some_call(self):
+        for model in ("harmony", "tagged"):
+            body = {"model": model, "messages": HELLO, "temperature": 0, "tools": [TOOL, OTHER], "tool_choice": "required", "parallel_tool_calls": False}
+            calls = self.server.post("/v1/chat/completions", body)["choices"][0]["message"]["tool_calls"]
+            self.assertEqual([c["function"]["name"] for c in calls], ["get_weather"])
+            body = {"model": model, "max_tokens": 99, "messages": HELLO, "temperature": 0, "tools": [{"name": "flip", "input_schema": ROLL}], "tool_choice": {"type": "any"}}
+            answer = self.server.post("/v1/messages", body)
+            self.assertEqual(answer["stop_reason"], "tool_use")
+            self.assertTrue(is_roll(answer["content"][-1]["input"]))
+
+    def test_a_format_beside_tools(self):
+        # The model wants to call, and may.
+        body = {"model": "tagged", "messages": HELLO, "temperature": 0, "tools": [TOOL], "response_format": FORMAT}
+        self.assertEqual(self.server.post("/v1/chat/completions", body)["choices"][0]["finish_reason"], "tool_calls")
+        message = self.server.post("/v1/chat/completions", {**body, "tool_choice": "none"})["choices"][0]["message"]
+        self.assertTrue(is_roll(json.loads(message["content"])))
+        message = self.server.post("/v1/chat/completions", {"model": "harmony", "messages": HELLO, "temperature": 0, "response_format": FORMAT})["choices"][0]["message"]
+        self.assertTrue(is_roll(json.loads(message["content"])))
+        self.assertIn("Let me see.", message["reasoning_content"])
+
+    def test_refused(self):
+        self.refused("/v1/chat/completions", {"model": "plain", "messages": HELLO, "temperature": 0, "tools": [TOOL], "tool_choice": "required"}, "tools")
+        self.refused("/v1/chat/completions", {"model": "tagged", "messages": HELLO, "temperature": 0, "tools": [TOOL], "tool_choice": "required", "response_format": FORMAT}, "tool_choice")
+        bad = {"type": "function", "function": {"name": "bad", "parameters": {"not": {}}}}
+        problem = self.refused("/v1/chat/completions", {"model": "tagged", "messages": HELLO, "temperature": 0, "tools": [bad], "tool_choice": "required"}, "tool_choice")
+        self.assertIn("bad", problem["message"])
+
+
 class Texts(ServerTest):
     ARGS = ("-m", tiny(), "-c", "256", "--ping", "0.1", "--parallel", "2")
 
@@ -278,6 +406,12 @@ class Texts(ServerTest):
         self.assertEqual(cold["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
         self.assertGreater(warm["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
         self.assertEqual(cold["choices"], warm["choices"])
+
+    def test_bound_texts(self):
+        text = self.server.post("/v1/completions", {"prompt": "abc", "max_tokens": 64, "grammar": 'root ::= [ab]{3} "!"'})["choices"][0]["text"]
+        self.assertRegex(text, "^[ab]{3}!$")
+        text = self.server.post("/v1/completions", {"prompt": "abc", "max_tokens": 64, "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": ROLL}}})["choices"][0]["text"]
+        self.assertTrue(is_roll(json.loads(text)))
 
     def test_echo_and_logprobs_of_the_prompt(self):
         tokens = self.server.post("/tokenize", {"content": "abc def", "add_special": True})["tokens"]

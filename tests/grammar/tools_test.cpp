@@ -135,5 +135,62 @@ TEST(Tools, GrammarsAfterATrigger) {
   EXPECT_FALSE(Grammar::after_trigger(std::vector<Piece>{{""}}, g).ok());
 }
 
+TEST(Tools, BlocksOfFreeTextFirst) {
+  const Grammar inner = gbnf("root ::= [0-9]+");
+  Lead lead{.open = {{"<t>"}}, .close = {{"</t>"}}, .max_breaks = 2};
+  const Grammar once = compiled(Grammar::after_lead(lead, inner));
+  for (const char* text : {"1", "<t></t>1", "<t>a < b</t\n</t>\n\n12", "<t>7<t></t>8"})
+    EXPECT_TRUE(fits(once, text)) << text;
+  for (const char* text : {"", "x", "<t>1", "<t></t>", "<t></t>\n\n\n1", "<t></t><t></t>1", "</t>1", "<t>a</t>b</t>1"})
+    EXPECT_FALSE(fits(once, text)) << text;
+  lead.inside = true;
+  lead.max_blocks = 0;
+  const Grammar open = compiled(Grammar::after_lead(lead, inner));
+  for (const char* text : {"</t>1", "a\n</t>\n1"}) EXPECT_TRUE(fits(open, text)) << text;
+  for (const char* text : {"1", "<t></t><t></t>1"}) EXPECT_FALSE(fits(open, text)) << text;
+  Lead several{.open = {{"[a]"}}, .close = {{"[e]"}, {"again"}}, .max_blocks = Lead::kAnyNumber, .then = {{"[f]"}}};
+  const Grammar channels = compiled(Grammar::after_lead(several, inner));
+  for (const char* text : {"[f]1", "[a]x[e]again[a][e]again[f]1"}) EXPECT_TRUE(fits(channels, text)) << text;
+  for (const char* text : {"1", "[a]x[e][f]1", "[a]x[e]again1"}) EXPECT_FALSE(fits(channels, text)) << text;
+  EXPECT_TRUE(fits(compiled(Grammar::after_lead({}, inner)), "12"));
+  EXPECT_FALSE(Grammar::after_lead({.open = {{"<t>"}}}, inner).ok());
+  EXPECT_FALSE(Grammar::after_lead({.open = {{"<t>"}}, .close = {{""}}}, inner).ok());
+}
+
+// A user-defined token stands for its text too: neither spelling may lead past the end of the block.
+TEST(Tools, ATokenThatIsTextEndsABlockEitherWay) {
+  auto entries = std::vector<TokenEntry>{};
+  for (int b = 0; b < 256; ++b) entries.push_back({std::string(1, static_cast<char>(b)), TokenKind::text});
+  entries.push_back({"</t>", TokenKind::both});
+  entries.push_back({"", TokenKind::end});
+  const auto vocabulary = Vocabulary::create(entries);
+  ASSERT_TRUE(vocabulary.ok());
+  for (const bool both : {true, false}) {
+    const Lead lead{.open = {{"<t>"}}, .close = {{"</t>", true, both}}, .inside = true, .max_blocks = 0};
+    Matcher m = matcher(compiled(Grammar::after_lead(lead, gbnf("root ::= [0-9]"))), *vocabulary);
+    ASSERT_TRUE(m.accept('a').ok());
+    ASSERT_TRUE(m.accept(256).ok());
+    EXPECT_TRUE(testing::allows(m, '7'));
+    EXPECT_EQ(testing::allows(m, 'x'), !both);  // without it the text of the token is more free text
+  }
+}
+
+TEST(Tools, NoOtherControlTokensInABlock) {
+  const auto vocabulary = bytes_and({}, {"<end>", "<endless>", "<other>"});
+  const Lead lead{.open = {{"<t>"}}, .close = {{"<end>", true}}, .inside = true, .max_blocks = 0};
+  Matcher m = matcher(compiled(Grammar::after_lead(lead, gbnf("root ::= [0-9]"))), vocabulary);
+  EXPECT_TRUE(testing::allows(m, 'x'));
+  EXPECT_TRUE(testing::allows(m, 256));
+  for (const int32_t id : {257, 258, 259}) EXPECT_FALSE(testing::allows(m, id)) << id;
+}
+
+TEST(Tools, OneOfSeveralGrammars) {
+  const Grammar both[] = {gbnf("root ::= \"a\"+"), gbnf("root ::= \"b\"")};
+  const Grammar g = compiled(Grammar::any_of(both));
+  for (const char* text : {"a", "aaa", "b"}) EXPECT_TRUE(fits(g, text)) << text;
+  for (const char* text : {"", "ab", "bb"}) EXPECT_FALSE(fits(g, text)) << text;
+  EXPECT_FALSE(Grammar::any_of({}).ok());
+}
+
 }  // namespace
 }  // namespace quern::grammar

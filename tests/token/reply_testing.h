@@ -68,8 +68,9 @@ inline void read_pieces(ReplyParser& parser, std::span<const TextPiece> pieces, 
 }
 
 // A text in which markup counts as such.
-inline Reply read_reply(ReplyFormat format, std::string_view text, size_t limit = 0, std::mt19937* rng = nullptr) {
-  const auto parser = make_reply_parser(format);
+inline Reply read_reply(ReplyFormat format, std::string_view text, size_t limit = 0, std::mt19937* rng = nullptr,
+                        CallFormat calls = CallFormat::none) {
+  const auto parser = make_reply_parser(format, nullptr, calls);
   const TextPiece piece{text, true};
   read_pieces(*parser, {&piece, 1}, limit, rng);
   return parser->reply();

@@ -39,6 +39,10 @@ HARMONY = ("<|start|>system<|message|>Reasoning: {{ reasoning_effort | default('
            "{{ m.content | tojson }}<|end|>"
            "{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
            "{% if add_generation_prompt %}<|start|>assistant{% endif %}")
+TOOLS = ("{% if tools %}<|im_start|>system\n{{ tools | tojson }} are called as <tool_call>\n"
+         '{"name": ..., "arguments": ...}\n</tool_call><|im_end|>\n{% endif %}')
+CALLS = ('{% for c in m.tool_calls or [] %}<tool_call>\n{"name": "{{ c.function.name }}", "arguments": '
+         "{{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}")
 HARMONY_NAMES = ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"]
 
 
@@ -66,21 +70,24 @@ SCRIPTS = {
     # The other name of that variable, and no reasoning in history.
     "think-renamed": (["<|im_start|>", "<|im_end|>"], "<|im_end|>",
                       CHATML.replace("enable_thinking", "thinking").replace("m.reasoning_content", "false"), THINK),
+    # Calls in tags, with tools announced.
+    "tagged-tools": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", TOOLS + CHATML.replace("{{ m.content }}", "{{ m.content }}" + CALLS),
+                     chain("\n", "<tool_call>", '\n{"name": "get_weather", ', '"arguments": ', '{"city": "Zürich"}', "}\n", "</tool_call>", "<|im_end|>")),
 }
-THINK_NAMES = ["<think>", "</think>"]
+TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 
 
 def vocabulary(markup, rules):
     names, _, merges = tiny_models.byte_level_vocabulary()
     bytes_of = dict(zip(range(256), names))
     written = {}  # text -> as it stands in the file
-    for token in dict.fromkeys([*markup, *THINK_NAMES, *(t for rule in rules for t in rule if t)]):
-        special = token in markup or token in THINK_NAMES
+    for token in dict.fromkeys([*markup, *TAGS[:2], *(t for rule in rules for t in rule if t)]):
+        special = token in markup or token in TAGS
         written[token] = token if special else "".join(bytes_of[b] for b in token.encode())
     names = list(dict.fromkeys(names[:-(len(written) + 1)] + list(written.values())))
     names += [f"<fill{len(names) + i}x>" for i in range(tiny_models.VOCAB - 1 - len(names))] + ["<|endoftext|>"]
     kinds = [TokenType.CONTROL if n in markup or n == "<|endoftext|>" else
-             TokenType.USER_DEFINED if n in THINK_NAMES else TokenType.NORMAL for n in names]
+             TokenType.USER_DEFINED if n in TAGS else TokenType.NORMAL for n in names]
     return names, kinds, merges, {token: names.index(text) for token, text in written.items()}
 
 

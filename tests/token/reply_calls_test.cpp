@@ -1,0 +1,228 @@
+// Tool calls in answers: every family's form, malformed ones, cut in every way.
+#include <random>
+#include <tuple>
+
+#include "reply_testing.h"
+#include "token/chat.h"
+#include "token/reply_calls.h"
+#include "tokenizer_testing.h"
+
+namespace quern::token {
+namespace {
+
+using testing::read_reply;
+using testing::shown;
+
+struct Row {
+  const char *text, *reply;
+};
+
+const char* const kWeather = R"({"city": "Oslo", "days": 2})";
+
+std::string read(CallFormat calls, std::string_view text, ReplyFormat format = ReplyFormat::plain) {
+  return shown(read_reply(format, text, 0, nullptr, calls));
+}
+
+TEST(ReplyCalls, TheTemplateTellsTheForm) {
+  EXPECT_EQ(call_format_of("<tool_call>\n{{ c | tojson }}\n</tool_call>"), CallFormat::tagged_json);
+  EXPECT_EQ(call_format_of("<tool_call>\n<function={{ name }}>"), CallFormat::none);
+  EXPECT_EQ(call_format_of("<tool_call>{{ name }}\n<arg_key>"), CallFormat::none);
+  EXPECT_EQ(call_format_of("[TOOL_CALLS][{{ c }}]"), CallFormat::mistral);
+  EXPECT_EQ(call_format_of(R"(<|python_tag|>{"name": "x", "parameters": {{ a }}})"), CallFormat::bare_json);
+  EXPECT_EQ(call_format_of("<|tool_call>call:{{ name }}<tool_call|>"), CallFormat::gemma);
+  EXPECT_EQ(call_format_of("{{ messages[0].content }}"), CallFormat::none);
+}
+
+TEST(ReplyCalls, WithoutToolsEverythingIsText) {
+  EXPECT_EQ(read(CallFormat::none, R"(<tool_call>{"name": "f", "arguments": {}}</tool_call>)"),
+            R"(content:<tool_call>{"name": "f", "arguments": {}}</tool_call>)");
+}
+
+TEST(ReplyCalls, InTags) {
+  const Row rows[] = {
+      {"<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>", R"(call f:{"a": 1})"},
+      {"Well.\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{}}"
+       "</tool_call>\n",
+       "content:Well.\n|call f:{}|call g:{}"},
+      {"<tool_call>{\"arguments\": {\"a\": [1, {\"b\": \"}\"}]}, \"name\": \"f\"}</tool_call>",
+       R"(call f:{"a": [1, {"b": "}"}]})"},
+      {"<tool_call>{\"name\": \"f\"}</tool_call>", "call f:{}"},
+      {"<tool_call>{\"name\": \"f\", \"arguments\": null}</tool_call>", "call f:{}"},
+      {"<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}</tool_call>", R"(call f:{"a": 1})"},
+      {"<tool_call>{\"name\": \"f\", \"parameters\": {}, \"id\": 7}</tool_call>", "call f:{}"},
+      {"<tool_call>{\"name\": \"a\\u0062c\", \"arguments\": {}}</tool_call>", "call abc:{}"},
+      {"<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>",
+       "call f:{}|call g:{}"},
+      {"<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\n\nDone.", "content:\n\nDone.|call f:{}"},
+      // Cut off: what is known of the call stays, and what is not even a call is text.
+      {"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": ", "call f:{\"a\": "},
+      {"<tool_call>{\"name\": \"f", "content:<tool_call>{\"name\": \"f"},
+      // Not closed before the next.
+      {"<tool_call>{\"name\": \"f\", \"arguments\": {}}<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>",
+       "call f:{}|call g:{}"},
+      // Malformed: text, whole.
+      {"<tool_call>f(1)</tool_call>", "content:<tool_call>f(1)</tool_call>"},
+      {"<tool_call>{\"name\": 7, \"arguments\": {}}</tool_call>",
+       "content:<tool_call>{\"name\": 7, \"arguments\": {}}</tool_call>"},
+      {"<tool_call>{\"name\": \"f\", \"arguments\": [1]}</tool_call>",
+       "content:<tool_call>{\"name\": \"f\", \"arguments\": [1]}</tool_call>"},
+      {"<tool_call>{\"arguments\": {}}</tool_call>", "content:<tool_call>{\"arguments\": {}}</tool_call>"},
+      {"<tool_call>{name: \"f\"}</tool_call>", "content:<tool_call>{name: \"f\"}</tool_call>"},
+      {"<tool_call></tool_call>", "content:<tool_call></tool_call>"},
+      {"a</tool_call>b", "content:a</tool_call>b"},
+      // Tags in a string are text; a brace that is missing ends with the tag.
+      {"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}</tool_call>",
+       "call f:{\"a\": \"</tool_call>\"}"},
+      {"<tool_call>{\"name\": \"f\", \"arguments\": {}</tool_call>b", "content:b|call f:{}"},
+      // One brace too many is a common slip.
+      {"<tool_call>{\"name\": \"f\", \"arguments\": {}}}</tool_call>", "content:}|call f:{}"},
+      {"```json\n{\"name\": \"f\", \"arguments\": {}}\n```",
+       "content:```json\n{\"name\": \"f\", \"arguments\": {}}\n```"},
+  };
+  for (const Row& row : rows) EXPECT_EQ(read(CallFormat::tagged_json, row.text), row.reply) << row.text;
+}
+
+TEST(ReplyCalls, BehindReasoning) {
+  const char* text =
+      "<think>\n<tool_call>{}</tool_call>?\n</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}"
+      "\n</tool_call>";
+  EXPECT_EQ(read(CallFormat::tagged_json, text, ReplyFormat::think), "reasoning:<tool_call>{}</tool_call>?|call f:{}");
+}
+
+TEST(ReplyCalls, Bare) {
+  const Row rows[] = {
+      {R"({"name": "f", "parameters": {"a": "x"}})", R"(call f:{"a": "x"})"},
+      {"\n<|python_tag|>{\"type\": \"function\", \"name\": \"f\", \"parameters\": {}}", "call f:{}"},
+      {R"({"name": "f", "parameters": {}}; {"name": "g", "parameters": {}})", "call f:{}|call g:{}"},
+      // Other JSON is an answer.
+      {R"({"name": "Ada", "age": 36})", R"(content:{"name": "Ada", "age": 36})"},
+      {R"({"name": "Ada"})", R"(content:{"name": "Ada"})"},
+      {R"({"a": {"name": "f", "parameters": {}}})", R"(content:{"a": {"name": "f", "parameters": {}}})"},
+      {R"([{"name": "f", "parameters": {}}])", R"(content:[{"name": "f", "parameters": {}}])"},
+      {"The call {\"name\": \"f\", \"parameters\": {}}", "content:The call {\"name\": \"f\", \"parameters\": {}}"},
+      {"<|python_tag|>print(1)", "content:print(1)"},
+      {R"({"name": "f", "parameters": {}} is it.)", "content:is it.|call f:{}"},
+      {R"({"name": "f)", R"(content:{"name": "f)"},
+      {"{", "content:{"},
+  };
+  for (const Row& row : rows) EXPECT_EQ(read(CallFormat::bare_json, row.text), row.reply) << row.text;
+}
+
+TEST(ReplyCalls, Mistral) {
+  const Row rows[] = {
+      {R"([TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}])", R"(call f:{"a": 1})"},
+      {R"([TOOL_CALLS] [{"name": "f", "arguments": {}, "id": "abc123def"}, {"name": "g", "arguments": {}}])",
+       "call f:{}|call g:{}"},
+      {R"([TOOL_CALLS]f[ARGS]{"a": {"b": "}"}})", R"(call f:{"a": {"b": "}"}})"},
+      {"[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{}[TOOL_CALLS]g[ARGS]{}", "call f:{}|call g:{}"},
+      {R"([TOOL_CALLS]f{"a": 1})", R"(call f:{"a": 1})"},
+      {"Yes.[TOOL_CALLS]f[ARGS]{} ", "content:Yes.|call f:{}"},
+      {"[TOOL_CALLS]f[ARGS]{\"a\": ", "call f:{\"a\": "},
+      {"[TOOL_CALLS]what is this[ARGS]", "content:[TOOL_CALLS]what is this[ARGS]"},
+      {"[TOOL_CALLS]", "content:[TOOL_CALLS]"},
+      {"[TOOL_CALLS][]", "content:[TOOL_CALLS][]"},
+      {R"([TOOL_CALLS][{"name": "f"}])", "call f:{}"},
+      {R"([TOOL_CALLS][1])", "content:[TOOL_CALLS][1]"},
+      {"a [ARGS] b", "content:a [ARGS] b"},
+  };
+  for (const Row& row : rows) EXPECT_EQ(read(CallFormat::mistral, row.text), row.reply) << row.text;
+}
+
+TEST(ReplyCalls, Gemma) {
+  const Row rows[] = {
+      {"<|tool_call>call:f{city:<|\"|>Oslo<|\"|>,days:2}<tool_call|>", R"(call f:{"city":"Oslo","days":2})"},
+      {"<|tool_call>call:f{}<tool_call|><|tool_call>call:g{}<tool_call|>", "call f:{}|call g:{}"},
+      {"<|tool_call>call:f{a:<|\"|>{\"x\": 1}, y:<|\"|>}<tool_call|>", R"(call f:{"a":"{\"x\": 1}, y:"})"},
+      {"<|tool_call>call:f{a:{b:[1,-2.5,true,null,<|\"|>c<|\"|>]}, <|\"|>d e<|\"|>: \"f\"}<tool_call|>",
+       R"(call f:{"a":{"b":[1,-2.5,true,null,"c"]},"d e":"f"})"},
+      {"<|tool_call>call:f{a:some words}<tool_call|>", R"(call f:{"a":"some words"})"},
+      {"<|tool_call>call:mcp:f{}<tool_call|>", "call mcp:f:{}"},
+      {"Yes.<|tool_call>call:f{}<tool_call|>\n", "content:Yes.|call f:{}"},
+      {"<|tool_call>call:f{a:<|\"|>b}<tool_call|>", "content:<|tool_call>call:f{a:<|\"|>b}<tool_call|>"},
+      {"<|tool_call>call:f{a}<tool_call|>", "content:<|tool_call>call:f{a}<tool_call|>"},
+      {"<|tool_call>f{}<tool_call|>", "content:<|tool_call>f{}<tool_call|>"},
+      {"<|tool_call>call:f{", "content:<|tool_call>call:f{"},
+      {"a <tool_call|> b", "content:a <tool_call|> b"},
+  };
+  for (const Row& row : rows) EXPECT_EQ(read(CallFormat::gemma, row.text), row.reply) << row.text;
+  EXPECT_EQ(gemma_arguments("{" + std::string(200, '[') + "}"), "");
+  std::string deep = "{a:";
+  for (int i = 0; i < 100; ++i) deep += "{a:";
+  EXPECT_EQ(gemma_arguments(deep + "1" + std::string(101, '}')), "");
+}
+
+// Whatever comes: the same however it is cut, and nothing is lost that is no call.
+TEST(ReplyCalls, CutAnywhere) {
+  const std::string_view parts[] = {"<tool_call>",
+                                    "</tool_call>",
+                                    "{\"name\": \"f\"",
+                                    ", \"arguments\": ",
+                                    "{\"a\": \"}\"}",
+                                    "}",
+                                    "[TOOL_CALLS]",
+                                    "[ARGS]",
+                                    "[",
+                                    "]",
+                                    "<|tool_call>",
+                                    "<tool_call|>",
+                                    "<|\"|>",
+                                    "call:f{",
+                                    "a:1",
+                                    "<|python_tag|>",
+                                    "f",
+                                    "\n",
+                                    "text ",
+                                    "<think>",
+                                    "</think>",
+                                    ", \"parameters\": {}",
+                                    "\"",
+                                    "\\",
+                                    "é"};
+  std::mt19937 rng(7);
+  int n_calls = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::string text;
+    if (rng() % 3 == 0) text = R"({"name": "f", "arguments": {"a")";
+    for (size_t i = 0, n = 1 + rng() % 9; i < n; ++i) text += parts[rng() % std::size(parts)];
+    if (rng() % 3 == 0) text.insert(0, parts[rng() % std::size(parts)]);
+    const auto format = static_cast<ReplyFormat>(rng() % 3);
+    const auto calls = static_cast<CallFormat>(rng() % 5);
+    const Reply whole = read_reply(format, text, 0, nullptr, calls);
+    n_calls += static_cast<int>(whole.calls.size());
+    EXPECT_EQ(shown(whole), shown(read_reply(format, text, 1, nullptr, calls))) << text;
+    EXPECT_EQ(shown(whole), shown(read_reply(format, text, 5, &rng, calls))) << text;
+    if (whole.calls.empty() && format == ReplyFormat::plain && calls != CallFormat::bare_json) {
+      EXPECT_EQ(whole.content, text);
+    }
+  }
+  EXPECT_GT(n_calls, 50);
+}
+
+// A call as a template writes it reads back.
+TEST(ReplyCalls, WhatSyntaxWritesIsReadBack) {
+  testing::TestVocab vocab = testing::byte_vocab("gpt-2");
+  for (const char* name : {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<tool_call>", "</tool_call>"})
+    vocab.add(name, TokenType::control);
+  const auto tokenizer = vocab.build();
+  for (const CallFormat calls : {CallFormat::tagged_json, CallFormat::bare_json, CallFormat::mistral}) {
+    const auto syntax = call_syntax(ReplyFormat::plain, calls, *tokenizer);
+    ASSERT_TRUE(syntax);
+    std::vector<TextPiece> pieces;
+    const auto add = [&](const std::vector<TextPiece>& more) { pieces.insert(pieces.end(), more.begin(), more.end()); };
+    for (const char* name : {"f", "g"}) {
+      if (name[0] == 'g') add(syntax->between);
+      add(syntax->before_name);
+      pieces.push_back({name, false});
+      add(syntax->before_arguments);
+      pieces.push_back({kWeather, false});
+      add(syntax->after);
+    }
+    const auto parser = make_reply_parser(ReplyFormat::plain, tokenizer.get(), calls);
+    testing::read_pieces(*parser, pieces, 3);
+    EXPECT_EQ(shown(parser->reply()), std::string("call f:") + kWeather + "|call g:" + kWeather);
+  }
+  EXPECT_FALSE(call_syntax(ReplyFormat::plain, CallFormat::gemma, *tokenizer));
+}
+
+}  // namespace
+}  // namespace quern::token
