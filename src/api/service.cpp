@@ -105,7 +105,6 @@ std::optional<Problem> Service::Impl::acquire(const std::string& name, serve::Le
     return problem;
   }
   *lease = std::move(*taken);
-  note_stats(*id, *lease);
   return std::nullopt;
 }
 
