@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "apps")]
-from stress_cases import Case, Wrong, differences, make_cases, whole_completion  # noqa: E402
+from stress_cases import Case, Wrong, differences, long_body, make_cases, whole_completion  # noqa: E402
 from stress_client import GONE, Connection, bad_body, events_of, garbage, hang_up, post, send_garbage  # noqa: E402
 
 BUSY = ("requests_queued", "requests_prompt", "requests_generating")
@@ -50,7 +50,7 @@ def model_arguments(folder):
     from harness import CHATML, with_template
     from server import scripted, tiny
     text = with_template(tiny("llama"), Path(folder) / "text.gguf", CHATML)
-    return [a for model in ("text=" + text, "window=" + tiny("gemma3"), "think=" + scripted("think"), "call=" + scripted("harmony-tools")) for a in ("-m", model)]
+    return [a for model in ("text=" + text, "window=" + tiny("gemma3"), "think=" + scripted("think"), "call=" + scripted("harmony-tools"), "tags=" + scripted("tagged-tools")) for a in ("-m", model)]
 
 
 # ---- the checks of the end; each gives lines that say what is wrong
@@ -163,7 +163,8 @@ class Clients:
         if what < 0.6:
             return await self.ask(rng, kept, index, self.cases[index])
         if what < 0.8:
-            stage = await hang_up(rng, self.port, self.request_of(rng, self.cases[index])[0])
+            short = self.request_of(rng, self.cases[index])[0]
+            stage = await hang_up(rng, self.port, short if rng.random() < 0.4 else post("/v1/completions", json.dumps(long_body(rng)).encode()))
             self.tally["hang-ups: " + stage] += 1
         elif what < 0.9:
             path, body = bad_body(rng)
@@ -179,7 +180,7 @@ class Clients:
         for _ in range(self.args.requests):
             try:
                 kept = await asyncio.wait_for(self.one(rng, kept), PATIENCE)
-            except (Wrong, OSError, ValueError, KeyError, TypeError, asyncio.TimeoutError) as error:
+            except (Wrong, OSError, ValueError, KeyError, TypeError, TimeoutError) as error:
                 self.problems.append(f"client {number}: {type(error).__name__}: {error}")
                 kept = None
                 if len(self.problems) > 20:
@@ -265,7 +266,7 @@ def main():
         alone = Server(*models, *common, "--parallel", "1")
         expected = ask_alone(alone, cases)
         problems = [f"alone: {p}" for p in (["exit status"] if alone.stop() != 0 else []) + log_problems(alone.log)]
-        server = Server(*models, *common, "--parallel", "8", "--queue", "24")
+        server = Server(*models, *common, "--parallel", "8", "--queue", "16")
         for case in cases:  # loads all models
             server.ask("POST", case.path, case.body)
         problems += controls(server)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Callable, Optional
 
 TOOL = {"name": "get_weather", "description": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+ROLL = {"type": "object", "properties": {"name": {"enum": ["the", "inner"]}, "n": {"type": "integer", "minimum": 3, "maximum": 70}}, "required": ["name", "n"]}
 WORDS = "the inner ring in there on a theory here é 😀 one, two\n(three) \t four \u0000 <|im_end|> </think> zero".split(" ")
 SHARED = "There is a beginning that many of these requests have in common, so that pages are shared and copied. "
 
@@ -191,14 +192,27 @@ def conversation(rng):
 
 
 def chat(rng):
-    model = rng.choice(["text", "think", "call"])
+    model = rng.choice(["text", "think", "call", "tags"])
     body = {"model": model, "messages": conversation(rng), "max_completion_tokens": rng.randint(1, 40)} | sampling(rng)
     body |= some(rng, 0.3, {"logprobs": True, "top_logprobs": rng.randint(0, 3)})
+    if model in ("call", "tags"):
+        body |= some(rng, 0.8, {"tools": [{"type": "function", "function": TOOL}]})
     if model == "call":
-        body |= some(rng, 0.8, {"tools": [{"type": "function", "function": TOOL}]}) | some(rng, 0.3, {"reasoning_effort": "high"})
+        body |= some(rng, 0.3, {"reasoning_effort": "high"})
     if model == "think":
         body |= rng.choice([{}, {}, {"enable_thinking": False}, {"thinking_budget_tokens": 1}])
     return Case("/v1/chat/completions", body, whole_chat, streamed_chat)
+
+
+def bound(rng):
+    """Answers that are bound to a grammar, a schema, or to be a call."""
+    if rng.random() < 0.5:
+        form = rng.choice([{"grammar": 'root ::= [a-f]{3,12} ("!" | "?")'}, {"response_format": {"type": "json_schema", "json_schema": {"name": "r", "schema": ROLL}}}])
+        return Case("/v1/completions", {"model": "text", "prompt": words(rng, 6), "max_tokens": 64, "temperature": 1, "seed": rng.randrange(99)} | form,
+                    whole_completion, streamed_completion)
+    body = {"model": rng.choice(["call", "tags"]), "messages": conversation(rng), "max_completion_tokens": 120, "temperature": 0}
+    body |= {"tools": [{"type": "function", "function": TOOL}], "tool_choice": rng.choice(["required", {"type": "function", "function": {"name": TOOL["name"]}}])}
+    return Case("/v1/chat/completions", body | {"parallel_tool_calls": False}, whole_chat, streamed_chat)
 
 
 def message(rng):
@@ -242,8 +256,13 @@ def plain(rng):
     ]))
 
 
+def long_body(rng):
+    """Goes on for longer than a client stays that hangs up."""
+    return {"model": rng.choice(["text", "window"]), "prompt": [words(rng, 9)] * rng.randint(1, 4), "max_tokens": 500, "ignore_eos": True, "stream": rng.random() < 0.7}
+
+
 def make_cases(rng, n):
-    makers = [completion] * 5 + [chat] * 4 + [message] * 2 + [response] * 2 + [plain] * 3
+    makers = [completion] * 5 + [chat] * 4 + [bound] * 2 + [message] * 2 + [response] * 2 + [plain] * 3
     return [makers[i % len(makers)](rng) for i in range(n)]
 
 
