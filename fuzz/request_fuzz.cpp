@@ -18,9 +18,10 @@ const std::vector<token::ChatTemplate>& templates() {
     std::vector<token::ChatTemplate> all;
     for (const std::string_view source :
          {*token::builtin_chat_template("chatml"),
-          std::string_view("{{ tools | tojson }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ m.reasoning_content "
-                           "}}{% for c in m.tool_calls %}{{ c.function.name }}{{ c.function.arguments | tojson }}"
-                           "{% endfor %}{% endfor %}"),
+          std::string_view(
+              "{{ tools | tojson }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ m.reasoning_content "
+              "}}{% for c in m.tool_calls %}{{ c.function.name }}{{ c.function.arguments | tojson }}"
+              "{% endfor %}{% endfor %}"),
           std::string_view("{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}")}) {
       auto compiled = token::ChatTemplate::compile(source, {});
       if (!compiled.ok()) std::abort();

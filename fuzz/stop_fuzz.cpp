@@ -1,5 +1,5 @@
-// Stop strings over a text, in any pieces: what goes out and what stopped it do not depend on the cuts, and are what the
-// definition says. The input: stop strings, each ended by a line break, an empty line, the text.
+// Stop strings over a text, in any pieces: what goes out and what stopped it do not depend on the cuts, and are what
+// the definition says. The input: stop strings, each ended by a line break, an empty line, the text.
 #include <cstdlib>
 
 #include "serve/stop_text.h"

@@ -1,5 +1,5 @@
-// Names, schemas and markup of any bytes as calls of tools: refused by name, or a grammar that can be walked. The input:
-// a byte of options, then name, schema and the four parts of the form, each ended by a line break.
+// Names, schemas and markup of any bytes as calls of tools: refused by name, or a grammar that can be walked. The
+// input: a byte of options, then name, schema and the four parts of the form, each ended by a line break.
 #include <algorithm>
 #include <cstdlib>
 

@@ -478,7 +478,7 @@ class Texts(ServerTest):
 class Templates(unittest.TestCase):
     """Templates that refuse a conversation: a client's error, in the template's words."""
     STRICT = ("{% if messages[0].role == 'system' %}{{ raise_exception('no system role here') }}{% endif %}"
-              "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
+              "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) or m.role == 'system' %}{{ raise_exception('roles must alternate') }}{% endif %}"
               "[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]")
     PARTS = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}"
 

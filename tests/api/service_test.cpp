@@ -99,9 +99,7 @@ class Served : public ::testing::Test {
                R"({"prompt": "abc", "ignore_eos": true, "max_tokens": )" + std::to_string(max_tokens) +
                    (stream ? R"(, "stream": true})" : "}"));
   }
-  double figure(const char* name) {
-    return Json::parse(ask("GET", "/v1/stats").body)["models"][0][name].get<double>();
-  }
+  double figure(const char* name) { return Json::parse(ask("GET", "/v1/stats").body)["models"][0][name].get<double>(); }
   // What comes until there is nothing to say, or the end.
   static std::string read_until_ping(BodySource& source) {
     std::string all;
