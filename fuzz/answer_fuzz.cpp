@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string stream = writer->ping();
   std::vector<api::Choice> choices(dialect < 2 ? 2 : 1);
   for (size_t i = 0; i < choices.size(); ++i) stream += writer->begin(static_cast<int>(i), {});
-  while (rest.size() >= 2) {
+  for (int n_pieces = 0; n_pieces < 64 && rest.size() >= 2; ++n_pieces) {
     const auto op = static_cast<uint8_t>(rest[0]);
     const size_t n = std::min<size_t>(static_cast<uint8_t>(rest[1]), rest.size() - 2), i = (op >> 2U) % choices.size();
     api::Choice& choice = choices[i];
