@@ -128,7 +128,7 @@ def stage_tsan(stage):
         raise Failed("no test has the label 'threads'")
     stage.ninja("tsan", *names)  # a test's target has the test's name
     # One model of each weight family: threads meet the same way in all.
-    models = "Team.*:Matcher.Threads*:Image.*:BadImage.*:Scheduler.*:ModelPool.*:Scheduler/*:*/llama:*/gemma3_q_mix:*/phi3_q_iq4:*/qwen3_q_bf16"
+    models = "Team.*:Matcher.Threads*:Image.*:BadImage.*:Http.*:Served.*:Scheduler.*:ModelPool.*:Scheduler/*:*/llama:*/gemma3_q_mix:*/phi3_q_iq4:*/qwen3_q_bf16"
     stage.ctest("tsan", "-L", "threads", env={"TSAN_OPTIONS": "halt_on_error=1", "GTEST_FILTER": models})
 
 

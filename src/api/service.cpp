@@ -129,10 +129,10 @@ std::optional<Problem> Service::Impl::acquire(const std::string& name, serve::Le
     problem.field = "model";
     if (taken.error().status == Status::not_found) problem.code = "model_not_found";
     if (taken.error().status == Status::limit_exceeded) problem.status = 503, problem.retry_after = 10;
+    if (taken.error().status == Status::cancelled) problem.status = 503, problem.retry_after = 5;  // stopping
     return problem;
   }
   *lease = std::move(*taken);
-  note_stats(*id, *lease);
   return std::nullopt;
 }
 

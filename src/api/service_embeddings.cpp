@@ -97,7 +97,6 @@ HttpResponse Service::Impl::embeddings(const HttpRequest& http) {
     problem = embedder.run(http.hung_up);
     if (!problem) response.body = embeddings_body(id, embedder.vectors(), request.base64, n_tokens);
   }
-  if (lease != nullptr) note_stats(id, lease);
   if (!problem) return response;
   ++n_problems_;
   return problem_response(*problem, Dialect::openai);

@@ -65,7 +65,7 @@ class EventSource : public BodySource {
     try {
       run_->abandon();
       on_end_();
-    } catch (const std::bad_alloc&) {  // figures that are a little old
+    } catch (const std::bad_alloc&) {  // its streams end with it all the same
     }
   }
   EventSource(const EventSource&) = delete;
@@ -191,16 +191,12 @@ HttpResponse Service::Impl::generate(const HttpRequest& http, Api api) {
     response.content_type = "text/event-stream";
     response.headers.emplace_back("Cache-Control", "no-cache");
     response.headers.emplace_back("X-Accel-Buffering", "no");  // for proxies that would collect the events
-    auto on_end = [self = shared_from_this(), id = head.id, model = head.model, lease] {
-      self->leave(id);
-      self->note_stats(model, lease);
-    };
+    auto on_end = [self = shared_from_this(), id = head.id] { self->leave(id); };
     response.source =
         std::make_unique<EventSource>(run, make_events(api, head, body, keep), options_.ping, std::move(on_end));
   } else {
     response = whole(http, api, head, request, body, keep, run);
     leave(head.id);
-    note_stats(head.model, lease);
   }
   response.headers.emplace_back(dialect == Dialect::anthropic ? "request-id" : "x-request-id", head.id);
   return response;

@@ -83,18 +83,9 @@ class Service::Impl : public std::enable_shared_from_this<Service::Impl> {
   const Defaults& defaults_of(const Json& body) const;
   Json model_json(const serve::ModelStatus& status) const;
 
-  struct Seen {
-    std::weak_ptr<serve::LoadedModel> model;
-    serve::SchedulerStats last;
-  };
-  // Counters of all models that were asked for; looking does not keep a model from being unloaded.
-  std::map<std::string, serve::SchedulerStats> all_stats();
-  void note_stats(const std::string& id, const serve::Lease& lease);
-
   std::shared_ptr<serve::ModelPool> pool_;
   ServiceOptions options_;
   ResponseStore store_;
-  std::map<std::string, Seen> seen_;  // by model
   std::atomic<uint64_t> n_http_{0}, n_problems_{0};
 };
 

@@ -60,33 +60,10 @@ std::string label_text(const std::string& value) {
 
 }  // namespace
 
-void Service::Impl::note_stats(const std::string& id, const serve::Lease& lease) {
-  const Stats stats = lease->scheduler->stats();
-  const std::lock_guard lock(mutex);
-  seen_[id] = {lease, stats};
-}
-
-std::map<std::string, Stats> Service::Impl::all_stats() {
-  std::map<std::string, serve::Lease> alive;
-  std::map<std::string, Stats> out;
-  {
-    const std::lock_guard lock(mutex);
-    for (const auto& [id, seen] : seen_) {
-      // Without a lease nothing runs, and what was counted last still holds.
-      Stats& stats = out[id] = seen.last;
-      stats.n_queued = stats.n_prompt = stats.n_generating = 0;
-      stats.stalled_seconds = 0;
-      if (auto lease = seen.model.lock()) alive[id] = std::move(lease);
-    }
-  }
-  for (const auto& [id, lease] : alive) out[id] = lease->scheduler->stats();
-  return out;
-}
-
 HttpResponse Service::Impl::health(const HttpRequest&) {
   HttpResponse response = json_response({{"status", draining ? "draining" : "ok"}});
   if (draining) response.status = 503;
-  for (const auto& [id, stats] : all_stats()) {
+  for (const auto& [id, stats] : pool_->stats()) {
     if (stats.stalled_seconds < options_.stalled_seconds) continue;
     response.body = dump({{"status", "stalled"}, {"model", id}, {"seconds", stats.stalled_seconds}});
     response.status = 503;
@@ -95,7 +72,7 @@ HttpResponse Service::Impl::health(const HttpRequest&) {
 }
 
 HttpResponse Service::Impl::metrics(const HttpRequest&) {
-  const auto all = all_stats();
+  const auto all = pool_->stats();
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   std::string& out = response.body;
@@ -116,7 +93,7 @@ HttpResponse Service::Impl::metrics(const HttpRequest&) {
 }
 
 HttpResponse Service::Impl::stats(const HttpRequest&) {
-  const auto all = all_stats();
+  const auto all = pool_->stats();
   constexpr const char* kStates[] = {"unloaded", "loading", "loaded", "failed"};
   Json models = Json::array();
   for (const auto& status : pool_->list()) {

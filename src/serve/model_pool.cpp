@@ -23,6 +23,7 @@ struct Slot {
   ModelEntry entry;
   State state = State::unloaded;
   std::shared_ptr<LoadedModel> model;  // where loaded
+  std::optional<SchedulerStats> last;  // of the model that was
   Error error;                         // where failed
   uint64_t bytes = 0;                  // as loaded; before, what is known of it
   int n_leases = 0;
@@ -89,8 +90,10 @@ void unload_slot(Core& core, Slot& slot, std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   model->scheduler->wait_idle(core.options.drain);
   model->scheduler->stop();
+  const SchedulerStats last = model->scheduler->stats();
   model.reset();
   lock.lock();
+  slot.last = last;
   slot.state = State::unloaded;
   core.changed.notify_all();
 }
@@ -260,6 +263,23 @@ std::vector<ModelStatus> ModelPool::list() const {
   return all;
 }
 
+std::map<std::string, SchedulerStats> ModelPool::stats() const {
+  std::map<std::string, SchedulerStats> all;
+  std::vector<std::pair<std::string, std::shared_ptr<LoadedModel>>> loaded;
+  {
+    const std::lock_guard lock(impl_->core->mutex);
+    for (const Slot& slot : impl_->core->slots) {
+      if (slot.model != nullptr) {
+        loaded.emplace_back(slot.entry.id, slot.model);
+      } else if (slot.last) {
+        all[slot.entry.id] = *slot.last;
+      }
+    }
+  }
+  for (const auto& [id, model] : loaded) all[id] = model->scheduler->stats();
+  return all;
+}
+
 Result<void> ModelPool::unload(std::string_view id) {
   std::unique_lock lock(impl_->core->mutex);
   Slot* slot = impl_->find(id);
@@ -324,8 +344,10 @@ void ModelPool::stop() {
     std::shared_ptr<LoadedModel> model = std::move(loaded->model);
     lock.unlock();
     model->scheduler->stop();
+    const SchedulerStats last = model->scheduler->stats();
     model.reset();  // leases may still hold it
     lock.lock();
+    loaded->last = last;
     loaded->state = State::unloaded;
     impl_->core->changed.notify_all();
   }

@@ -2,6 +2,7 @@
 // another model needs the memory.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -56,7 +57,9 @@ class ModelPool {
   // The model of that id, loaded if need be (the caller waits; others that ask for the same one wait with it). "" is
   // the first. Errors: not_found; what loading says; limit_exceeded where memory is taken by models in use.
   Result<Lease> acquire(std::string_view id);
-  std::vector<ModelStatus> list() const;     // in the order given
+  std::vector<ModelStatus> list() const;  // in the order given
+  // By id, of models that are loaded, and as it was at the end of those that were. Keeps none from being unloaded.
+  std::map<std::string, SchedulerStats> stats() const;
   Result<void> unload(std::string_view id);  // limit_exceeded where it is in use
   // All loaded models: drain, and wait until they are idle or the deadline is over.
   void drain();

@@ -235,6 +235,9 @@ void Scheduler::Impl::run() {
     queue_.clear();
   }
   end(left, FinishReason::shutdown);
+  // No request and no kept timeline is left: whoever still holds pages has leaked them.
+  if (const uint64_t pages = engine_->kv_use().pages; pages > 0)
+    log_warning(std::to_string(pages) + " pages of keys and values were not given back");
   counters_.rest();
   idle_.notify_all();
 }

@@ -92,7 +92,7 @@ struct PromptDone {
   int n_prompt = 0;
   int n_cached = 0;                // of them, taken from the cache
   std::vector<TokenScore> scores;  // [n_prompt] where n_prompt_logprobs >= 0
-  std::vector<float> embedding;    // [n_embedding] where Request::embed
+  std::vector<float> embedding = {};    // [n_embedding] where Request::embed
 };
 
 // One generated token. Its pieces may be those of tokens before, which were held back, and may be none.

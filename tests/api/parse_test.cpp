@@ -86,6 +86,7 @@ TEST(Chat, WhatIsNotGivenIsTheDefault) {
   ASSERT_FALSE(parse_chat(json, defaults, &request));
   EXPECT_FLOAT_EQ(request.sampler.temperature, 0.25F);
   EXPECT_EQ(request.top_logprobs, -1);
+  EXPECT_EQ(good(&parse_chat, chat("\"logprobs\": true")).top_logprobs, 0);
   EXPECT_EQ(request.max_tokens, 0);
   EXPECT_EQ(request.n, 1);
   EXPECT_FALSE(request.has_seed);
@@ -146,6 +147,7 @@ TEST(Chat, WrongFieldsAreNamed) {
       {R"("functions": [])", "functions"},
       {R"("user": "me", "metadata": {"a": "b"})", ""},
       {R"("n_discard": -1)", "n_discard"},
+      {R"("chat_template": "{% for i in range(100000) %}{% endfor %}")", "chat_template"},
       {R"("suffix": "x")", "suffix"},
       {R"("echo": true)", "echo"},
   };

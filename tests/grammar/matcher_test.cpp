@@ -156,6 +156,27 @@ TEST(Matcher, SplitCharacters) {
   EXPECT_TRUE(*m.may_end());
 }
 
+// A token that spans two or three terminals of a grammar is as good as its bytes.
+TEST(Matcher, TokensAcrossTerminals) {
+  const Grammar json = gbnf(
+      "root ::= object\nvalue ::= object | array | string | number\n"
+      "object ::= \"{\" ws (string \":\" ws value (\",\" ws string \":\" ws value)*)? \"}\" ws\n"
+      "array ::= \"[\" ws (value (\",\" ws value)*)? \"]\" ws\nstring ::= \"\\\"\" [^\"\\\\]* \"\\\"\" ws\n"
+      "number ::= \"-\"? [0-9]+ ws\nws ::= [ \\t\\n]*");
+  const auto vocabulary = bytes_and({"{\"", "\":[{\"", "\":7}]", "}}"});
+  Matcher m = matcher(json, vocabulary);
+  EXPECT_TRUE(allows(m, 256));
+  EXPECT_FALSE(allows(m, 257));
+  for (const int32_t id : {256, int32_t{'a'}, 257, int32_t{'b'}, 258}) {
+    EXPECT_TRUE(allows(m, id)) << id;
+    ASSERT_TRUE(m.accept(id).ok()) << id;
+  }
+  EXPECT_FALSE(allows(m, 259)) << "only one object is open";
+  ASSERT_TRUE(m.accept('}').ok());
+  EXPECT_TRUE(*m.may_end());
+  walk_and_compare(json, vocabulary, "json");
+}
+
 TEST(Matcher, RollsBack) {
   const auto vocabulary = bytes_and(kWords);
   Matcher m = matcher(schema("true"), vocabulary);

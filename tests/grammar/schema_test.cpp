@@ -226,6 +226,9 @@ TEST(Schema, Patterns) {
        {"\"ab\"", "\"ba\""},
        {"\"a\"", "\"xab\""}},
       {R"({"type":"string","pattern":"^a{3}$","maxLength":100000})", {"\"aaa\""}, {"\"aa\""}},
+      {R"({"type":"array","items":{"type":"string","pattern":"^(\\d+|imap:[A-Za-z0-9_-]+)$"}})",
+       {"[]", R"(["12","imap:a_B-9"])"},
+       {R"([""])", R"(["imap:"])", R"(["12","imap:é"])", R"(["12x"])"}},
   });
 }
 

@@ -87,6 +87,22 @@ TEST(Tools, Markers) {
   EXPECT_FALSE(testing::allows(m, 'x'));
 }
 
+// Schemas as agents send them: an unanchored pattern, a length beyond what would be written out.
+TEST(Tools, ArgumentsWithPatternsAndLengths) {
+  const std::vector<Function> functions = {
+      {"note",
+       R"({"type":"object","properties":{"title":{"type":"string","pattern":"\\S"},"body":{"type":"string","maxLength":100000}},"required":["title","body"]})"}};
+  const Grammar g = compiled(Grammar::from_tools(functions, kHermes, {}));
+  const auto call = [](const std::string& title, const std::string& body) {
+    return "<tool_call>\n{\"name\": \"note\", \"arguments\": {\"title\":\"" + title + "\",\"body\":\"" + body +
+           "\"}}\n</tool_call>";
+  };
+  EXPECT_TRUE(fits(g, call(" a ", "")));
+  EXPECT_TRUE(fits(g, call("a", std::string(100000, 'x'))));
+  EXPECT_FALSE(fits(g, call("a", std::string(100001, 'x'))));
+  EXPECT_FALSE(fits(g, call("  ", "b")));
+}
+
 TEST(Tools, Errors) {
   EXPECT_NE(problem(Grammar::from_tools({}, kHermes, {})).find("no function"), std::string::npos);
   const auto with = [](Function function) {

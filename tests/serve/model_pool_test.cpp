@@ -6,6 +6,7 @@
 namespace quern::serve {
 namespace {
 
+using engine::some_tokens;
 using State = ModelStatus::State;
 
 ModelEntry entry(const std::string& id, const std::string& file) {
@@ -98,6 +99,28 @@ TEST(ModelPool, AnIdleModelIsUnloaded) {
   while (state_of(*pool, 1) != State::unloaded) std::this_thread::yield();
   EXPECT_EQ(state_of(*pool, 0), State::loaded);
   EXPECT_TRUE(pool->acquire("a").ok());
+}
+
+// Whoever holds a lease, and also when nobody does or the model is gone.
+TEST(ModelPool, FiguresAreThoseOfNow) {
+  const auto pool = pool_of({entry("a", "llama"), entry("b", "gemma3")});
+  EXPECT_TRUE(pool->stats().empty());
+  Lease first = std::move(pool->acquire("a")).value();
+  ask(*first->scheduler, request(some_tokens(5, 1), 3));
+  EXPECT_EQ(pool->stats().size(), 1U);
+  EXPECT_EQ(pool->stats().at("a").n_finished, 1U);
+  std::move(pool->acquire("a")).value().reset();  // a shorter lease says nothing of the longer one
+  const Submission running = first->scheduler->submit(endless(some_tokens(5, 2)));
+  Answer answer;
+  ASSERT_TRUE(read_until(*running.stream, answer, [](const Answer& a) { return !a.tokens.empty(); }));
+  EXPECT_EQ(pool->stats().at("a").n_generating, 1);
+  running.stream->cancel();
+  read_until(*running.stream, answer, [](const Answer&) { return false; });
+  first.reset();
+  ASSERT_TRUE(pool->unload("a").ok());
+  EXPECT_EQ(state_of(*pool, 0), State::unloaded);
+  EXPECT_EQ(pool->stats().at("a").n_requests, 2U);
+  EXPECT_EQ(pool->stats().at("a").n_generating, 0);
 }
 
 TEST(ModelPool, DrainsAndStopsWhateverIsHeld) {

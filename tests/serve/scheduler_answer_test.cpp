@@ -292,6 +292,31 @@ TEST(Scheduler, ForcedTokensAreTakenWithoutSampling) {
   }
 }
 
+// A character of several tokens comes with the last of them; half of one comes at the end, as a replacement.
+TEST(Scheduler, CharactersComeWhole) {
+  const auto engine = load_tiny("llama");  // ids 0 to 255 are bytes
+  const auto scheduler = start(engine);
+  const auto pieces_of_forced = [&](const std::vector<int32_t>& bytes) {
+    auto mask = std::make_unique<ListMask>(std::vector<int32_t>{65}, engine->n_vocab());
+    mask->force_after = 0;
+    mask->to_force = bytes;
+    Request r = request(some_tokens(10, 1), static_cast<int>(bytes.size()));
+    r.mask = std::move(mask);
+    const Submission submitted = scheduler->submit(std::move(r));
+    std::vector<std::string> pieces;
+    while (!submitted.stream->finished()) {
+      for (const Event& event : submitted.stream->wait(kLong)) {
+        if (const auto* token = std::get_if<Token>(&event)) pieces.push_back(plain_text(token->pieces));
+        if (const auto* finish = std::get_if<Finish>(&event)) pieces.push_back(plain_text(finish->pieces));
+      }
+    }
+    return pieces;
+  };
+  EXPECT_EQ(pieces_of_forced({0xF0, 0x9F, 0x98, 0x80}), (std::vector<std::string>{"", "", "", "\U0001F600", ""}));
+  EXPECT_EQ(pieces_of_forced({0xF0, 0x9F, 'a'}), (std::vector<std::string>{"", "", "\uFFFDa", ""}));
+  EXPECT_EQ(pieces_of_forced({'a', 0xE4, 0xB8}), (std::vector<std::string>{"a", "", "", "\uFFFD"}));
+}
+
 TEST(Scheduler, AnInsertionComesOnceUnlessItsTextCameBefore) {
   const auto engine = load_tiny("llama");
   const auto scheduler = start(engine);

@@ -250,6 +250,30 @@ TEST(Scheduler, StopEndsEveryStream) {
   EXPECT_TRUE(queued.stream->wait(kLong).empty());  // at once: nothing comes after Finish
 }
 
+TEST(Scheduler, AtItsEndNoPageIsLeft) {
+  const auto engine = load_tiny("llama", 4096);
+  auto scheduler = start(engine);
+  ask(*scheduler, request(some_tokens(200, 1), 4));
+  EXPECT_GT(scheduler->stats().kv_pages, 0U);  // the prefix cache's
+  const Submission running = scheduler->submit(endless(some_tokens(100, 1)));
+  Answer answer;
+  ASSERT_TRUE(read_until(*running.stream, answer, [](const Answer& a) { return !a.tokens.empty(); }));
+  ::testing::internal::CaptureStderr();
+  scheduler->stop();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(scheduler->stats().kv_pages, 0U);
+  EXPECT_EQ(engine->kv_use().pages, 0U);
+  // The control: a session that nobody should hold shows.
+  const auto other = load_tiny("llama", 4096);
+  const auto held = std::move(other->new_session()).value();
+  ASSERT_TRUE(held->sync(some_tokens(100, 1)).ok());
+  scheduler = start(other);
+  ::testing::internal::CaptureStderr();
+  scheduler->stop();
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("pages of keys and values were not given back"),
+            std::string::npos);
+}
+
 // A step that fails for one row is made again row by row; only that one ends.
 TEST(Scheduler, AnEngineErrorFailsOneRequestOnly) {
   constexpr int32_t kBad = 77;

@@ -232,6 +232,20 @@ TEST(Chat, ProbesTellWhatATemplateSupports) {
   EXPECT_FALSE(parts.string_content);
 }
 
+// Probes may fail in every way; the template is there all the same, and says itself what it does not take.
+TEST(Chat, ATemplateThatFailsEveryProbeIsNoError) {
+  const std::vector<Message> turn = {message("user", "a")};
+  for (const char* source : {"{{ raise_exception('not today') }}", "{{ messages[0].content.nosuch.x }}",
+                             "{% for m in messages %}{{ m.content + 1 }}{% endfor %}", "{{ messages[7].role }}"}) {
+    const auto compiled = ChatTemplate::compile(source, {});
+    ASSERT_TRUE(compiled.ok()) << source;
+    const ChatSupport& supports = compiled->supports();
+    EXPECT_FALSE(supports.string_content || supports.part_content || supports.system_role || supports.tools) << source;
+    EXPECT_FALSE(compiled->render(turn, options()).ok()) << source;
+  }
+  EXPECT_EQ(marked(compile("{{ raise_exception('not today') }}").render(turn, options())), "error: not today");
+}
+
 TEST(Chat, AdaptRewritesToWhatIsSupported) {
   const ChatTemplate chatml = compile(template_source("chatml_tools"));
   std::vector<Message> messages = {

@@ -227,6 +227,22 @@ TEST(Jinja, ErrorsNameTheLineAndTheVariable) {
   EXPECT_EQ(unsupported.error().status, Status::unsupported);
 }
 
+// Calls that templates in the wild make, with arguments that interpreters have been seen to lack.
+TEST(Jinja, FormsThatTemplatesUse) {
+  const struct {
+    const char *source, *text;
+  } rows[] = {
+      {"{{ {'k': 'é😀<'} | tojson(ensure_ascii=False) }}", R"({"k": "é😀<"})"},
+      {"{{ {'b': 1, 'a': {'d': 2, 'c': []}} | tojson(sort_keys=True) }}", R"({"a": {"c": [], "d": 2}, "b": 1})"},
+      {"{{ {'b': [1]} | tojson(indent='\t') }}", "{\n\t\"b\": [\n\t\t1\n\t]\n}"},
+      {"{{ {'b': [1, 2]} | tojson(separators=(',', ':')) }}", R"({"b":[1,2]})"},
+      {"{{ strftime_now('%H:%M %d %b') }}", "15:04 06 Jul"},
+      {"{{ strftime_now('%A, %d %B %Y %I:%M:%S %p') }}", "Saturday, 06 July 2024 03:04:05 PM"},
+      {"{% generation %}a{{ 1 }}{% endgeneration %}b", "a1b"},
+  };
+  for (const auto& row : rows) EXPECT_EQ(text_of(render(row.source, Json::object())), row.text) << row.source;
+}
+
 TEST(Jinja, TheClockIsTheCallers) {
   auto parsed = Template::parse("{{ strftime_now('%Y') }}");
   ASSERT_TRUE(parsed.ok());
