@@ -169,7 +169,7 @@ ssize_t read_stream(void* cls, uint64_t, char* out, size_t max) {
     if (fd_hung_up(fd)) return MHD_CONTENT_READER_END_WITH_ERROR;
   }
   const size_t n = std::min(max, stream.rest.size());
-  std::memcpy(out, stream.rest.data(), n);
+  std::copy_n(stream.rest.data(), n, out);
   stream.rest.erase(0, n);
   return static_cast<ssize_t>(n);
 }
