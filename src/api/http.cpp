@@ -202,12 +202,19 @@ MHD_Result take_header(void* cls, MHD_ValueKind, const char* key, const char* va
   return MHD_YES;
 }
 
+MHD_Result take_argument(void* cls, MHD_ValueKind, const char* key, const char* value) {
+  std::string& query = static_cast<HttpRequest*>(cls)->query;
+  query += (query.empty() ? "" : "&") + std::string(key) + "=" + (value == nullptr ? "" : value);
+  return MHD_YES;
+}
+
 MHD_Result begin(Impl& impl, MHD_Connection* connection, const char* url, const char* method, void** state) {
   auto exchange = std::make_unique<Exchange>();
   HttpRequest& request = exchange->request;
   request.method = method;
   request.path = url;
   MHD_get_connection_values(connection, MHD_HEADER_KIND, &take_header, &request);
+  MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &take_argument, &request);
   const auto* address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
   if (address != nullptr) request.peer = address_text(address->client_addr);
   const int fd = descriptor(connection);

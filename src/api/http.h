@@ -30,7 +30,8 @@ struct HttpOptions {
 };
 
 struct HttpRequest {
-  std::string method, path, query;                  // the path as sent, without the query
+  std::string method, path;                         // the path as sent, without the query
+  std::string query;                                // "name=value&...", unescaped
   std::multimap<std::string, std::string> headers;  // names in small letters
   std::string body;
   std::string peer;                                                // the client's address

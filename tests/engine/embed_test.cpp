@@ -78,7 +78,7 @@ TEST(Pool, Vectors) {
     EXPECT_EQ(pool.begins_at(3, 3), last ? 2U : 3U);
     EXPECT_EQ(pool.begins_at(2, 5), last ? 2U : 0U);
     pool.truncate(2);
-    EXPECT_FALSE(pool.vector(out).ok());
+    EXPECT_TRUE(last || !pool.vector(out).ok()) << "a sum cannot give back what it took";
     EXPECT_EQ(pool.begins_at(2, 5), last ? 2U : 0U);
   }
 }
