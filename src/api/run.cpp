@@ -72,6 +72,17 @@ std::vector<Run::Step> Run::wait(std::chrono::milliseconds timeout) {
   return steps;
 }
 
+void Run::rest(std::chrono::steady_clock::time_point until) {
+  const auto over = [](const auto& part) {
+    return part->assembler.ended() || part->stream->progress().phase == serve::Stream::Progress::Phase::finished;
+  };
+  while (!std::all_of(parts_.begin(), parts_.end(), over)) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return;
+    signal_->wait(left);
+  }
+}
+
 bool Run::done() const {
   return std::all_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->assembler.ended(); });
 }

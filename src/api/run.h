@@ -39,6 +39,9 @@ class Run {
   };
   // What came since; waits up to the timeout for the first.
   std::vector<Step> wait(std::chrono::milliseconds timeout);
+  // Waits without looking at what came, until then or until all answers have ended: who is not woken for each token
+  // leaves the cores to the engine.
+  void rest(std::chrono::steady_clock::time_point until);
   bool done() const;
   const Problem* failure() const;  // of a choice that failed
   void cancel();                   // by any thread

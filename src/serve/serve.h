@@ -64,7 +64,8 @@ struct Request {
   bool embed = false;     // PromptDone brings the prompt's vector; then max_tokens is 0, and there are no likelihoods
   bool use_cache = true;  // take a prefix from the cache, and leave this timeline in it
   std::string client;     // requests of one client wait for each other before they make others wait; "" is one client
-  // Called whenever an event has come, mostly by the engine thread and without locks; it must not block or throw, and
+  // Called when an event has come and none waited to be read, and at the end, mostly by the engine thread and without
+  // locks: who reads seldom is woken seldom, which leaves the cores to the engine. It must not block or throw, and
   // so only wakes or posts to the thread that reads. It may come once more just after the Stream is gone.
   std::function<void()> on_ready;
 };
@@ -90,9 +91,9 @@ struct Piece {
 // The prompt has been evaluated; comes once, before the first token.
 struct PromptDone {
   int n_prompt = 0;
-  int n_cached = 0;                // of them, taken from the cache
-  std::vector<TokenScore> scores;  // [n_prompt] where n_prompt_logprobs >= 0
-  std::vector<float> embedding = {};    // [n_embedding] where Request::embed
+  int n_cached = 0;                   // of them, taken from the cache
+  std::vector<TokenScore> scores;     // [n_prompt] where n_prompt_logprobs >= 0
+  std::vector<float> embedding = {};  // [n_embedding] where Request::embed
 };
 
 // One generated token. Its pieces may be those of tokens before, which were held back, and may be none.

@@ -5,10 +5,13 @@
 namespace quern::serve {
 
 void StreamState::push(Event event) {
+  bool tell = std::holds_alternative<Finish>(event);
   {
     const std::lock_guard lock(mutex);
+    tell = tell || events.empty();  // else the reader has been told, and has not come yet
     events.push_back(std::move(event));
   }
+  if (!tell) return;
   ready.notify_all();
   if (on_ready) on_ready();
 }

@@ -143,12 +143,20 @@ void Sampler::penalize() {
   }
 }
 
+// The first of the largest. Two passes, since compilers make vectors of the first one.
 int32_t Sampler::greedy() const {
-  size_t best = 0;
-  for (size_t i = 1; i < logits_.size(); ++i) {
-    if (logits_[i] > logits_[best]) best = i;
+  constexpr size_t kLanes = 16;
+  float largest[kLanes];
+  std::fill(std::begin(largest), std::end(largest), kImpossible);
+  size_t i = 0;
+  for (; i + kLanes <= logits_.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      largest[lane] = logits_[i + lane] > largest[lane] ? logits_[i + lane] : largest[lane];
   }
-  return static_cast<int32_t>(best);
+  for (; i < logits_.size(); ++i) largest[0] = std::max(largest[0], logits_[i]);
+  const float most = *std::max_element(std::begin(largest), std::end(largest));
+  const auto found = std::find(logits_.begin(), logits_.end(), most);
+  return found == logits_.end() ? 0 : static_cast<int32_t>(found - logits_.begin());
 }
 
 int32_t Sampler::sample(std::span<const float> logits) {
