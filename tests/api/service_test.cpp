@@ -249,6 +249,8 @@ TEST_F(Served, AStreamThatIsStoppedEndsInAnError) {
 TEST_F(Served, TheKeyIsAskedForWhereThereIsSomethingToGuard) {
   ServiceOptions options;
   options.access.keys = {"secret"};
+  const StaticFile page[] = {{"/", "text/html", "\"1\"", "<p>"}};
+  options.files = page;
   const Service guarded(pool_, options);
   const auto status = [&](const char* path, bool with_key) {
     HttpRequest request;
