@@ -41,18 +41,6 @@ std::string roff(std::string_view text) {
   return out;
 }
 
-std::string notes_of(const OptionRow& row) {
-  std::string notes;
-  const auto note = [&](const std::string& text) {
-    if (!text.empty()) notes += (notes.empty() ? " (" : "; ") + text;
-  };
-  if (row.fallback[0] != '\0') note(std::string("default ") + row.fallback);
-  note(option_range(row));
-  if (row.repeats) note("may be repeated");
-  note(row.env);
-  return notes.empty() ? "" : notes + ")";
-}
-
 std::string item(const std::string& head, const std::string& text) {
   return ".TP\n" + head + "\n" + roff(text) + "\n";
 }
@@ -62,7 +50,7 @@ std::string option_item(const OptionRow& row) {
   if (row.letter[0] != '\0') head = "\\fB\\-" + roff(row.letter) + "\\fR, ";
   head += "\\fB" + roff(std::string("--") + row.name) + "\\fR";
   if (row.placeholder[0] != '\0') head += " \\fI" + roff(row.placeholder) + "\\fR";
-  return item(head, row.help + notes_of(row));
+  return item(head, row.help + option_notes(row));
 }
 
 // Paragraphs flow; indented lines are examples and stay as they are.

@@ -89,6 +89,18 @@ Json chat_logprobs(const Head& head, std::span<const serve::TokenScore> scores) 
   return {{"content", std::move(list)}, {"refusal", nullptr}};
 }
 
+// What ends a stream: usage, where it was asked for, and the mark.
+std::string last_events(const Head& head, const char* object, const Usage& usage) {
+  std::string out;
+  if (head.include_usage) {
+    Json json = head_json(head, object);
+    json["choices"] = Json::array();
+    json["usage"] = usage_json(usage);
+    out = event_text("", json);
+  }
+  return out + "data: [DONE]\n\n";
+}
+
 class ChatEvents : public EventWriter {
  public:
   explicit ChatEvents(Head head) : head_(std::move(head)) {}
@@ -111,16 +123,7 @@ class ChatEvents : public EventWriter {
   std::string finish(int choice, const Choice& whole) override {
     return chunk(choice, Json::object(), {}, finish_word(whole.ending.kind));
   }
-  std::string end(const Usage& usage) override {
-    std::string out;
-    if (head_.include_usage) {
-      Json json = head_json(head_, "chat.completion.chunk");
-      json["choices"] = Json::array();
-      json["usage"] = usage_json(usage);
-      out = event_text("", json);
-    }
-    return out + "data: [DONE]\n\n";
-  }
+  std::string end(const Usage& usage) override { return last_events(head_, "chat.completion.chunk", usage); }
   std::string error(const Problem& problem) override { return event_text("", error_json(problem, Dialect::openai)); }
 
  private:
@@ -171,16 +174,7 @@ class CompletionEvents : public EventWriter {
   std::string finish(int choice, const Choice& whole) override {
     return chunk(choice, "", {}, finish_word(whole.ending.kind));
   }
-  std::string end(const Usage& usage) override {
-    std::string out;
-    if (head_.include_usage) {
-      Json json = head_json(head_, "text_completion");
-      json["choices"] = Json::array();
-      json["usage"] = usage_json(usage);
-      out = event_text("", json);
-    }
-    return out + "data: [DONE]\n\n";
-  }
+  std::string end(const Usage& usage) override { return last_events(head_, "text_completion", usage); }
   std::string error(const Problem& problem) override { return event_text("", error_json(problem, Dialect::openai)); }
 
  private:

@@ -97,6 +97,8 @@ class Options {
 
 // "0 to 4096", "md, json"; empty for flag and text.
 std::string option_range(const OptionRow& row);
+// " (default 8; 1 to 64; QUERN_X)", or nothing.
+std::string option_notes(const OptionRow& row);
 bool option_belongs(const OptionRow& row, std::string_view command);
 // "  -t, --threads N    help (default 0; 0 to 4096; QUERN_THREADS)" for each row of the command.
 std::string options_help(std::span<const OptionRow> rows, std::string_view command);

@@ -81,20 +81,24 @@ std::string option_range(const OptionRow& row) {
   }
 }
 
+std::string option_notes(const OptionRow& row) {
+  std::string notes;
+  const auto note = [&](const std::string& text) {
+    if (!text.empty()) notes += (notes.empty() ? " (" : "; ") + text;
+  };
+  if (row.fallback[0] != '\0') note(std::string("default ") + row.fallback);
+  note(option_range(row));
+  if (row.repeats) note("may be repeated");
+  note(row.env);
+  return notes.empty() ? "" : notes + ")";
+}
+
 std::string options_help(std::span<const OptionRow> rows, std::string_view command) {
   constexpr size_t kColumn = 34, kWidth = 110;
   std::string out;
   for (const OptionRow& row : rows) {
     if (!option_belongs(row, command)) continue;
-    std::string notes;
-    const auto note = [&](const std::string& text) {
-      if (!text.empty()) notes += (notes.empty() ? " (" : "; ") + text;
-    };
-    if (row.fallback[0] != '\0') note(std::string("default ") + row.fallback);
-    note(option_range(row));
-    if (row.repeats) note("may be repeated");
-    note(row.env);
-    if (!notes.empty()) notes += ")";
+    const std::string notes = option_notes(row);
     std::string line = "  " + left_column(row);
     if (line.size() + 2 > kColumn) {
       line += "\n" + std::string(kColumn, ' ');

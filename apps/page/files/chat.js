@@ -145,8 +145,9 @@ export class Chat {
 
   // Another page changed a conversation.
   async #take_over(id) {
-    const here = this.conversations.find((conversation) => conversation.id === id);
     const stored = await this.#store.load(id);
+    // Looked up only now: another change may have brought it in the meantime.
+    const here = this.conversations.find((conversation) => conversation.id === id);
     if (here && stored) here.merge(stored);
     else if (stored) this.conversations.push(stored);
     else if (here && !this.is_busy(here)) {
