@@ -113,7 +113,11 @@ TEST(ModelPool, FiguresAreThoseOfNow) {
   const Submission running = first->scheduler->submit(endless(some_tokens(5, 2)));
   Answer answer;
   ASSERT_TRUE(read_until(*running.stream, answer, [](const Answer& a) { return !a.tokens.empty(); }));
-  EXPECT_EQ(pool->stats().at("a").n_generating, 1);
+  // Figures are written at the end of a step, events within it.
+  int n_generating = 0;
+  while (n_generating == 0 && running.stream->progress().phase != Stream::Progress::Phase::finished)
+    n_generating = pool->stats().at("a").n_generating;
+  EXPECT_EQ(n_generating, 1);
   running.stream->cancel();
   read_until(*running.stream, answer, [](const Answer&) { return false; });
   first.reset();
