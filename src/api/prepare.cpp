@@ -8,7 +8,7 @@
 namespace quern::api {
 namespace {
 
-Problem refusal(std::string field, const std::string& why, std::string code = "unsupported_parameter") {
+Problem refusal(const std::string& field, const std::string& why, std::string code = "unsupported_parameter") {
   return Problem{.message = field + ": " + why, .field = field, .code = std::move(code)};
 }
 
