@@ -51,9 +51,9 @@ Json frame(const Head& head, const Json& asked, const char* status) {
   json["error"] = nullptr;
   json["incomplete_details"] = nullptr;
   json["model"] = head.model;
-  const auto echo = [&](const char* field, Json fallback) {
+  const auto echo = [&](const char* field, const Json& fallback) {
     const auto at = asked.find(field);
-    json[field] = at == asked.end() || at->is_null() ? std::move(fallback) : *at;
+    json[field] = at == asked.end() || at->is_null() ? fallback : *at;
   };
   echo("instructions", nullptr);
   echo("max_output_tokens", nullptr);
@@ -144,7 +144,7 @@ class ResponsesEvents : public EventWriter {
     json.update(members);
     return event_text(name, json);
   }
-  Json place(Json members) const {
+  Json place(const Json& members) const {
     Json json = {{"item_id", item_["id"]}, {"output_index", output_.size()}};
     json.update(members);
     return json;
