@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{50};  // between looks whether a client has gone
 // Between pieces of a stream: on few cores, a thread that wakes for each token takes a tenth of the engine's time.
-constexpr std::chrono::milliseconds kPiece{10};
+constexpr std::chrono::milliseconds kPiece{4};
 
 const char* id_prefix(Api api) {
   switch (api) {
@@ -213,7 +213,7 @@ HttpResponse Service::Impl::whole(const HttpRequest& http, Api api, const Head& 
                                   const Json& asked, const KeepResponse& keep, const std::shared_ptr<Run>& run) {
   const Dialect dialect = api == Api::messages ? Dialect::anthropic : Dialect::openai;
   while (!run->done()) {
-    run->rest(std::chrono::steady_clock::now() + kLook);
+    run->rest(std::chrono::steady_clock::now() + kPiece);
     run->wait(std::chrono::milliseconds(1));
     if (http.hung_up()) {
       run->abandon();
