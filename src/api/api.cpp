@@ -76,6 +76,10 @@ Json error_json(const Problem& problem, Dialect dialect) {
   return {{"error", std::move(error)}};
 }
 
+Problem refusal(const std::string& field, const std::string& why, std::string code) {
+  return Problem{.message = field + ": " + why, .field = field, .code = std::move(code)};
+}
+
 Problem problem_of(const Error& error) {
   Problem problem{.message = error.message};
   switch (error.status) {

@@ -1,10 +1,10 @@
 // api: what clients speak. JSON of the OpenAI and Anthropic dialects in and out, and HTTP around it.
 //
 // Owns: requests as structs (request.h), their parsers, prompts made of them (prepare.h), replies taken apart for a
-// client
-//       (assembler.h), answers and event streams of each dialect (write_*.h), routes (service.h), HTTP (http.h).
+//       client (assembler.h), answers and event streams of each dialect (write_*.h), routes (service.h), HTTP (http.h).
 // Never: when a request runs and beside which others (serve), how text becomes tokens (token), options and signals
-// (apps). In -> out: bytes of a request -> Problem, or a Request -> ids for serve -> tokens -> JSON or events.
+//        (apps).
+// In -> out: bytes of a request -> Problem, or a Request -> ids for serve -> tokens -> JSON or events.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,8 @@ struct Problem {
 Json error_json(const Problem& problem, Dialect dialect);
 // What an error of ours is for a client: mostly 400, 500 where it is not the client's doing.
 Problem problem_of(const Error& error);
+// 400, with the field's name before the reason.
+Problem refusal(const std::string& field, const std::string& why, std::string code = "unsupported_parameter");
 
 struct JsonLimits {
   size_t max_depth = 64;

@@ -12,10 +12,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "clients read the floats of base 64 as little endian");
 
-Problem refusal(const std::string& field, const std::string& why, std::string code) {
-  return Problem{.message = field + ": " + why, .field = field, .code = std::move(code)};
-}
-
 std::optional<Problem> ids_of_text(const engine::Engine& engine, const std::string& text, TokenIds* out) {
   if (auto problem = check_bytes(engine, text.size())) return problem;
   auto ids = engine.tokenizer().encode(text, {.add_special = true});
@@ -63,8 +59,7 @@ std::optional<Problem> prepare_inputs(const engine::Engine& engine, const Embedd
     }
     if (ids.empty()) return refusal(name, "has no tokens", "invalid_value");
     for (const int32_t id : ids) {
-      if (!engine.tokenizer().contains(id))
-        return refusal(name, std::to_string(id) + " is not a token of this model", "invalid_token");
+      if (auto problem = check_token(engine.tokenizer(), id, name)) return problem;
     }
     if (ids.size() > static_cast<size_t>(engine.n_ctx())) {
       Problem problem = context_problem(static_cast<int64_t>(ids.size()), engine.n_ctx());

@@ -155,7 +155,7 @@ std::optional<Problem> make_mask(const serve::LoadedModel& model, const Request&
     QUERN_TRY(const Grammar whole, Grammar::any_of(either));
     return Grammar::after_lead(begin.blocks, whole);
   };
-  auto mask = model.grammars->mask(key.dump(-1, ' ', false, Json::error_handler_t::replace), compile);
+  auto mask = model.grammars->mask(dump(key), compile);
   if (!mask.ok()) return refusal(field, mask.error());
   *out = std::move(*mask);
   return std::nullopt;

@@ -8,10 +8,6 @@
 namespace quern::api {
 namespace {
 
-Problem refusal(const std::string& field, const std::string& why, std::string code = "unsupported_parameter") {
-  return Problem{.message = field + ": " + why, .field = field, .code = std::move(code)};
-}
-
 size_t text_bytes(const Json& content) {
   if (content.is_string()) return content.get_ref<const std::string&>().size();
   size_t n = 0;
@@ -123,8 +119,7 @@ std::optional<Problem> prepare_texts(const engine::Engine& engine, const Request
     if (const auto* ids = std::get_if<TokenIds>(&given)) {
       if (!request.suffix.empty()) return refusal("suffix", "needs a prompt that is text");
       for (const int32_t id : *ids) {
-        if (!tokenizer.contains(id))
-          return refusal("prompt", std::to_string(id) + " is not a token of this model", "invalid_token");
+        if (auto problem = check_token(tokenizer, id, "prompt")) return problem;
       }
       prompt.ids = *ids;
     } else {
@@ -164,6 +159,11 @@ size_t Prepared::n_prompt_tokens() const {
   size_t n = 0;
   for (const auto& prompt : prompts) n += prompt.ids.size();
   return n;
+}
+
+std::optional<Problem> check_token(const token::Tokenizer& tokenizer, int32_t id, const std::string& field) {
+  if (tokenizer.contains(id)) return std::nullopt;
+  return refusal(field, std::to_string(id) + " is not a token of this model", "invalid_token");
 }
 
 Problem context_problem(int64_t n_prompt, int64_t n_ctx) {
@@ -210,8 +210,7 @@ std::optional<Problem> make_submission(const serve::LoadedModel& model, const Re
   out->sampling = request.sampler;
   out->sampling.seed += static_cast<uint64_t>(choice);
   for (const auto& [id, bias] : request.sampler.logit_bias) {
-    if (!engine.tokenizer().contains(id))
-      return refusal("logit_bias", std::to_string(id) + " is not a token of this model", "invalid_token");
+    if (auto problem = check_token(engine.tokenizer(), id, "logit_bias")) return problem;
   }
   out->max_tokens = request.no_tokens ? 0 : request.max_tokens > 0 ? static_cast<int>(request.max_tokens) : -1;
   out->stop = request.stop;

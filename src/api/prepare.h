@@ -27,6 +27,9 @@ std::optional<Problem> make_submission(const serve::LoadedModel& model, const Re
 // The problem of a text of so many bytes that cannot fit the context, whatever its tokens are.
 std::optional<Problem> check_bytes(const engine::Engine& engine, size_t n_bytes);
 
+// A client's id that is no token.
+std::optional<Problem> check_token(const token::Tokenizer& tokenizer, int32_t id, const std::string& field);
+
 // "prompt is too long: 9000 tokens, ..." with both numbers, in the words and with the code that clients look for.
 Problem context_problem(int64_t n_prompt, int64_t n_ctx);
 

@@ -8,8 +8,7 @@
 namespace quern::api {
 namespace {
 
-constexpr size_t kUnderWay = 2;                 // one that is evaluated, and one that waits
-constexpr std::chrono::milliseconds kLook{50};  // between looks whether the client has gone
+constexpr size_t kUnderWay = 2;  // one that is evaluated, and one that waits
 
 // The vectors of a list of inputs.
 class Embedder {

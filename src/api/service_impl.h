@@ -11,6 +11,8 @@
 
 namespace quern::api {
 
+inline constexpr std::chrono::milliseconds kLook{50};  // between looks whether a client has gone
+
 // Which of the generating requests.
 enum class Api : uint8_t { chat, completion, messages, responses };
 

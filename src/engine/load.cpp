@@ -1,6 +1,7 @@
 // Loading: file -> model -> weights packed -> plans compiled -> ready.
 #include <algorithm>
 #include <new>
+#include <span>
 #include <thread>
 
 #include "base/log.h"
@@ -70,31 +71,45 @@ void apply_tuning(Engine::State& s, const EngineOptions& options) {
   }
 }
 
-Result<void> compile_plans(Engine::State& s, const EngineOptions& options) {
-  const struct {
-    plan::Plan* plan;
-    int rows, outputs;
-    plan::Output output = plan::Output::logits;
-  } wanted[] = {{&s.decode, 1, 1},
-                {&s.few, kernels::kFewRows, 1},
-                {&s.prefill, s.n_chunk, 1},
-                {&s.batch, kernels::kFewRows, kernels::kFewRows},
-                {&s.all, kAllOutputs, kAllOutputs},
-                {&s.hidden, s.n_chunk, s.n_chunk, plan::Output::hidden}};
-  size_t arena = 0, scratch = 0;
+struct WantedPlan {
+  plan::Plan* plan;
+  int rows, outputs;
+  plan::Output output = plan::Output::logits;
+};
+
+// Compiles plans that share an arena, once to measure it and once with addresses. The largest scratch of them.
+Result<size_t> compile_plans(Engine::State& s, std::span<const WantedPlan> wanted, Buffer& arena) {
+  size_t arena_bytes = 0, scratch = 0;
   for (const bool measure : {true, false}) {
-    for (const auto& w : wanted) {
-      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights,
-                                       {w.rows, w.outputs, s.isa_mask, options.no_fuse, s.team->size(), s.choices.get(),
-                                        s.n_ctx, s.read_ahead, w.output},
-                                       s.arena.data()));
-      arena = std::max(arena, w.plan->arena_bytes);
+    for (const WantedPlan& w : wanted) {
+      plan::PlanOptions options = s.plan_options;
+      options.max_rows = w.rows;
+      options.max_outputs = w.outputs;
+      options.output = w.output;
+      QUERN_TRY(*w.plan, plan::compile(*s.model, s.kv_layout, *s.weights, options, arena.data()));
+      arena_bytes = std::max(arena_bytes, w.plan->arena_bytes);
       scratch = std::max(scratch, w.plan->scratch_bytes);
     }
     if (measure) {
-      QUERN_TRY(s.arena, Buffer::allocate(arena, "activations"));
+      QUERN_TRY(arena, Buffer::allocate(arena_bytes, "activations"));
     }
   }
+  return scratch;
+}
+
+Result<void> compile_plans(Engine::State& s, const EngineOptions& options) {
+  s.plan_options.isa_mask = s.isa_mask;
+  s.plan_options.no_fuse = options.no_fuse;
+  s.plan_options.n_threads = s.team->size();
+  s.plan_options.choices = s.choices.get();
+  s.plan_options.n_ctx = s.n_ctx;
+  s.plan_options.read_ahead = s.read_ahead;
+  const WantedPlan wanted[] = {{&s.decode, 1, 1},
+                               {&s.few, kernels::kFewRows, 1},
+                               {&s.prefill, s.n_chunk, 1},
+                               {&s.batch, kernels::kFewRows, kernels::kFewRows},
+                               {&s.all, kAllOutputs, kAllOutputs}};
+  QUERN_TRY(const size_t scratch, compile_plans(s, wanted, s.arena));
   QUERN_TRY(s.runner, exec::Runner::create(*s.team, scratch));
   return {};
 }
@@ -133,6 +148,18 @@ Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa) {
   if (wanted.empty() || wanted == "auto") return cpu.isa_mask;
   // A tier may fall back on the generic one, never on another vector tier: what was asked for is what runs.
   return (1U << static_cast<int>(Isa::generic)) | (1U << static_cast<int>(*isa));
+}
+
+Result<const plan::Plan*> hidden_plan(Engine::State& s) {
+  if (s.hidden_arena.data() != nullptr) return &s.hidden;
+  const WantedPlan wanted[] = {{&s.hidden, s.n_chunk, s.n_chunk, plan::Output::hidden}};
+  Buffer arena;
+  QUERN_TRY(const size_t scratch, compile_plans(s, wanted, arena));
+  if (scratch > s.runner->scratch_bytes()) {
+    QUERN_TRY(s.runner, exec::Runner::create(*s.team, scratch));
+  }
+  s.hidden_arena = std::move(arena);
+  return &s.hidden;
 }
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -39,12 +39,13 @@ class SessionImpl final : public Session {
   Result<void> embed(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) override {
     if (!s_.pooling) return s_.no_pooling;
     QUERN_TRY_VOID(check(tokens));
+    QUERN_TRY(const plan::Plan* hidden, hidden_plan(s_));
     truncate(static_cast<int>(pool_.begins_at(shared_with(tokens), tokens.size())));
     const auto run = [&](std::span<const int32_t> chunk, bool last) -> Result<void> {
       const int n = static_cast<int>(chunk.size());
       const int n_wanted = pool_.wanted(n_past(), n, last, out_rows_.data());
-      QUERN_TRY_VOID(evaluate(s_.hidden, chunk, n_wanted));
-      pool_.add(n, {s_.hidden.output, embedding_.size() * static_cast<size_t>(n_wanted)});
+      QUERN_TRY_VOID(evaluate(*hidden, chunk, n_wanted));
+      pool_.add(n, {hidden->output, embedding_.size() * static_cast<size_t>(n_wanted)});
       return {};
     };
     QUERN_TRY_VOID(in_chunks(tokens, cancel, run));

@@ -41,11 +41,12 @@ struct Engine::State {
   std::unique_ptr<Team> team;
   plan::KvLayout kv_layout;
   std::unique_ptr<exec::WeightStore> weights;
-  bool read_ahead = false;  // weights are mapped and larger than memory
-  Buffer arena;
+  bool read_ahead = false;         // weights are mapped and larger than memory
+  plan::PlanOptions plan_options;  // what all plans have in common
+  Buffer arena, hidden_arena;
   plan::Plan decode, few, prefill;  // 1 row; up to 8; a chunk: the last row's logits
   plan::Plan batch, all;            // up to 8 rows; up to 64: every row's logits
-  plan::Plan hidden;                // a chunk: any row's hidden state
+  plan::Plan hidden;                // a chunk: any row's hidden state; hidden_plan() makes it
   std::optional<exec::Runner> runner;
   std::unique_ptr<exec::KvPool> kv_pool;
   // Where set (measure/profile.h), runs are timed and told of, from the thread that runs.
@@ -72,6 +73,8 @@ struct Engine::State {
 // Bits of the instruction sets whose kernels may run, and the best of them. Errors: an unknown name, or one that this
 // processor lacks.
 Result<uint32_t> choose_isa(const std::string& wanted, Isa* isa);
+// The plan of embeddings, made when the first one is wanted: start-up does not wait for it. Not while a plan runs.
+Result<const plan::Plan*> hidden_plan(Engine::State& s);
 // Fills s.weights, from the prepared image or by packing (then s.image_saver writes the image). images.cpp.
 Result<void> load_weights(Engine::State& s, const EngineOptions& options, uint32_t isa_mask);
 

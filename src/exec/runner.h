@@ -23,6 +23,7 @@ class Runner {
  public:
   // scratch_bytes: the largest that any plan to be run states.
   static Result<Runner> create(Team& team, size_t scratch_bytes);
+  size_t scratch_bytes() const { return scratch_bytes_; }  // at least what it was created for
   // Requires ctx.n_rows <= plan.options.max_rows and ctx.n_out <= plan.options.max_outputs. Afterwards plan.output
   // holds ctx.n_out rows.
   void run(const plan::Plan& plan, const kernels::RunContext& ctx);

@@ -1,6 +1,8 @@
 // Buffered writing with an atomic end, for GGUF and .npy files.
 #include "file/output_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,18 +14,35 @@ namespace quern::file {
 
 Result<OutputFile> OutputFile::create(const std::string& path) {
   std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wbe");
+  File file(std::fopen(temporary.c_str(), "wbe"));
   if (file == nullptr) {
     const Status status = errno == ENOENT ? Status::not_found : Status::io_error;
     return Error{status, path + ": cannot create: " + std::strerror(errno)};
   }
-  return OutputFile(path, std::move(temporary), file);
+  return OutputFile(path, std::move(temporary), std::move(file));
+}
+
+Result<OutputFile> OutputFile::create_private(const std::string& path) {
+  std::string temporary = path + kUnfinished;
+  const auto failed = [&](const char* action) {
+    return Error{Status::io_error, temporary + ": cannot " + action + ": " + std::strerror(errno)};
+  };
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return failed("create");
+  File file(::fdopen(fd, "wb"));
+  if (file == nullptr) {
+    Error error = failed("open");
+    ::close(fd);
+    return error;
+  }
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0)
+    return Error{Status::limit_exceeded, temporary + ": another process writes it"};
+  if (::ftruncate(fd, 0) != 0) return failed("empty");
+  return OutputFile(path, std::move(temporary), std::move(file));
 }
 
 OutputFile::~OutputFile() {
-  if (file_ == nullptr) return;
-  file_.reset();
-  ::unlink(temporary_.c_str());
+  if (file_ != nullptr) ::unlink(temporary_.c_str());  // before a lock is given back
 }
 
 Error OutputFile::os_error(const char* action) const {

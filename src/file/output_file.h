@@ -14,6 +14,11 @@ namespace quern::file {
 class OutputFile {
  public:
   static Result<OutputFile> create(const std::string& path);
+  // Only its owner may read it. The temporary name is always path + kUnfinished, and locked while it is written: what
+  // another process left behind is written over, and can be told from what one is writing. Errors: io_error;
+  // limit_exceeded where another process writes it.
+  static Result<OutputFile> create_private(const std::string& path);
+  static constexpr const char* kUnfinished = ".part";
   OutputFile(OutputFile&& other) noexcept = default;
   OutputFile& operator=(OutputFile&& other) noexcept = delete;
   ~OutputFile();  // removes what was not committed
@@ -30,13 +35,14 @@ class OutputFile {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  OutputFile(std::string path, std::string temporary, std::FILE* file)
-      : path_(std::move(path)), temporary_(std::move(temporary)), file_(file) {}
+  using File = std::unique_ptr<std::FILE, Close>;
+  OutputFile(std::string path, std::string temporary, File file)
+      : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
   Error os_error(const char* action) const;
 
   std::string path_;
   std::string temporary_;
-  std::unique_ptr<std::FILE, Close> file_;  // null once committed or moved from
+  File file_;  // null once committed or moved from
   uint64_t position_ = 0;
 };
 

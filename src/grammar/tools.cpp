@@ -254,6 +254,7 @@ Result<Grammar> Grammar::after_lead(const Lead& lead, const Grammar& grammar) {
     const bool blocks = !lead.open.empty() && !lead.close.empty();
     if (!blocks && (!lead.open.empty() || !lead.close.empty())) return wrong("a block needs both of its ends");
     if (blocks && lead.close[0].text.empty()) return wrong("a block's end is empty");
+    if (!blocks && lead.then.empty()) return grammar;
     NetworkBuilder b;
     const int32_t root = b.add_rule("a lead, then a grammar"), before = b.add_state();
     if (blocks) {
@@ -272,6 +273,7 @@ Result<Grammar> Grammar::after_lead(const Lead& lead, const Grammar& grammar) {
 }
 
 Result<Grammar> Grammar::any_of(std::span<const Grammar> grammars) {
+  if (grammars.size() == 1) return grammars.front();
   try {
     NetworkBuilder b;
     const int32_t root = b.add_rule("one of several grammars");

@@ -1,69 +1,16 @@
 #include "serve/prefix_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <bit>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <new>
+
+#include "file/output_file.h"
 
 namespace quern::serve {
 
 static_assert(std::endian::native == std::endian::little, "the file is read as it is");
-
-namespace {
-
-// A file that removes itself unless it is committed, locked while it is written.
-class Temporary {
- public:
-  explicit Temporary(std::string path) : path_(std::move(path)) {}
-  ~Temporary() {
-    if (fd_ < 0) return;
-    if (!committed_) ::unlink(path_.c_str());
-    ::close(fd_);
-  }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-
-  Result<void> create() {
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd_ < 0) return failed("create");
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      ::close(fd_);
-      fd_ = -1;
-      return Error{Status::limit_exceeded, path_ + ": another process writes it"};
-    }
-    return ::ftruncate(fd_, 0) == 0 ? Result<void>() : failed("empty");
-  }
-  Result<void> write(std::span<const std::byte> bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return failed("write");
-      bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-    return {};
-  }
-  Result<void> commit(const std::string& final_path) {
-    if (::rename(path_.c_str(), final_path.c_str()) != 0) return failed("rename");
-    committed_ = true;
-    return {};
-  }
-
- private:
-  Error failed(const char* action) const {
-    return {Status::io_error, path_ + ": cannot " + action + ": " + std::strerror(errno)};
-  }
-  std::string path_;
-  int fd_ = -1;
-  bool committed_ = false;
-};
-
-}  // namespace
 
 uint64_t prefix_checksum(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
@@ -167,12 +114,11 @@ Result<void> write_prefix_file(const std::string& path, const engine::Session& s
     std::memcpy(rest.data() + tokens.size_bytes(), records.data(), records.size() * sizeof(PageRecord));
   header.head_checksum = prefix_head_checksum(header, rest);
 
-  Temporary file(path + ".part");
-  QUERN_TRY_VOID(file.create());
-  QUERN_TRY_VOID(file.write(std::as_bytes(std::span(&header, 1))));
-  QUERN_TRY_VOID(file.write(rest));
-  for (const PageRecord& record : records) QUERN_TRY_VOID(file.write(session.kv_page(record.kind, record.index)));
-  return file.commit(path);
+  QUERN_TRY(file::OutputFile file, file::OutputFile::create_private(path));
+  QUERN_TRY_VOID(file.append(std::as_bytes(std::span(&header, 1))));
+  QUERN_TRY_VOID(file.append(rest));
+  for (const PageRecord& record : records) QUERN_TRY_VOID(file.append(session.kv_page(record.kind, record.index)));
+  return file.commit();
 }
 
 }  // namespace quern::serve

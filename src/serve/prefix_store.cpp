@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "file/gguf.h"
+#include "file/output_file.h"
 
 namespace quern::serve {
 namespace {
@@ -20,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kEnding = ".prefix";
-constexpr const char* kUnfinished = ".prefix.part";
 constexpr size_t kMaxStem = 100;  // bytes of the model's name in the file's
 
 std::string hex(uint64_t number) {
@@ -73,7 +73,8 @@ std::unique_ptr<PrefixStore> PrefixStore::open(const engine::Engine& engine, con
 }
 
 void PrefixStore::scan() {
-  for (const fs::path& path : list(folder_, kUnfinished)) remove_unfinished(path);
+  for (const fs::path& path : list(folder_, std::string(kEnding) + file::OutputFile::kUnfinished))
+    remove_unfinished(path);
   for (const fs::path& path : list(folder_, kEnding)) {
     if (!path.filename().string().starts_with(prefix_)) continue;
     auto file = PrefixFile::open(path.string(), pages_, identity_);

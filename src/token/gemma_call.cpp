@@ -9,8 +9,6 @@
 namespace quern::token {
 namespace {
 
-constexpr std::string_view kWhiteSpace = " \t\r\n";
-
 class GemmaReader {
  public:
   explicit GemmaReader(std::string_view text) : text_(text) {}

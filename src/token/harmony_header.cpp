@@ -9,7 +9,6 @@ namespace {
 
 using Section = HarmonyParser::Section;
 
-constexpr std::string_view kWhiteSpace = " \t\r\n";
 constexpr std::string_view kTo = "to=";
 constexpr std::string_view kAssistant = "assistant";
 constexpr auto kRoles = std::to_array<std::string_view>({"assistant", "user", "system", "developer", "tool"});

@@ -8,7 +8,7 @@ namespace quern::token {
 namespace {
 
 bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+  return kWhiteSpace.find(c) != std::string_view::npos;
 }
 
 // The text that a JSON string stands for; "" where it is none.

@@ -22,6 +22,8 @@
 
 namespace quern::token {
 
+inline constexpr std::string_view kWhiteSpace = " \t\r\n";  // in replies, and in JSON
+
 enum class ReplyFormat : uint8_t {
   plain,            // all is answer
   think,            // <think>reasoning</think> first

@@ -7,7 +7,10 @@
 namespace quern::token {
 namespace {
 
-constexpr std::string_view kWhiteSpace = " \t\r\n";
+constexpr std::array<std::string_view, 2> kTagged = {"<tool_call>", "</tool_call>"};
+constexpr std::array<std::string_view, 1> kBare = {"<|python_tag|>"};
+constexpr std::array<std::string_view, 3> kMistral = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
+constexpr std::array<std::string_view, 3> kGemma = {"<|tool_call>", "<tool_call|>", "<|\"|>"};
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(kWhiteSpace) == std::string_view::npos;
@@ -110,7 +113,6 @@ class JsonCalls {
 class TaggedCalls final : public CallReader {
  public:
   explicit TaggedCalls(CallSink& sink) : sink_(sink) {}
-  std::span<const std::string_view> names() const override { return kNames; }
 
   void text(std::string_view text) override {
     if (inside_) {
@@ -124,7 +126,7 @@ class TaggedCalls final : public CallReader {
   void markup(std::string_view name) override {
     if (inside_ && calls_.in_text()) return text(name);
     leave();
-    if (name == kNames[0]) {
+    if (name == kTagged[0]) {
       calls_.begin(std::string(name));
       inside_ = true;
       called_ = false;
@@ -139,8 +141,6 @@ class TaggedCalls final : public CallReader {
   void finish() override { leave(); }
 
  private:
-  static constexpr std::array<std::string_view, 2> kNames = {"<tool_call>", "</tool_call>"};
-
   void leave() {
     if (!inside_) return;
     inside_ = false;
@@ -159,7 +159,6 @@ class TaggedCalls final : public CallReader {
 class BareCalls final : public CallReader {
  public:
   explicit BareCalls(CallSink& sink) : sink_(sink) { calls_.begin({}); }
-  std::span<const std::string_view> names() const override { return kNames; }
 
   void text(std::string_view text) override {
     if (!is_text_) {
@@ -182,7 +181,6 @@ class BareCalls final : public CallReader {
   }
 
  private:
-  static constexpr std::array<std::string_view, 1> kNames = {"<|python_tag|>"};
   CallSink& sink_;
   bool is_text_ = false;
   JsonCalls calls_{true};
@@ -193,7 +191,6 @@ class BareCalls final : public CallReader {
 class MistralCalls final : public CallReader {
  public:
   explicit MistralCalls(CallSink& sink) : sink_(sink) {}
-  std::span<const std::string_view> names() const override { return kNames; }
 
   void text(std::string_view text) override {
     while (!text.empty()) text.remove_prefix(take(text));
@@ -202,13 +199,13 @@ class MistralCalls final : public CallReader {
   void markup(std::string_view name) override {
     if ((place_ == Place::list && calls_.in_text()) || (place_ == Place::arguments && end_.in_text()))
       return text(name);
-    if (name == kNames[0]) {
+    if (name == kMistral[0]) {
       leave();
       place_ = Place::head;
       shown_ = name;
     } else if (place_ == Place::head || place_ == Place::id) {
-      if (name == kNames[1] && begin_arguments()) return;
-      if (name == kNames[2]) {
+      if (name == kMistral[1] && begin_arguments()) return;
+      if (name == kMistral[2]) {
         place_ = Place::id;
         shown_ += name;
         return;
@@ -223,7 +220,6 @@ class MistralCalls final : public CallReader {
   void finish() override { leave(); }
 
  private:
-  static constexpr std::array<std::string_view, 3> kNames = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
   static constexpr size_t kMaxHead = 1024;
   enum class Place : uint8_t { outside, head, id, list, arguments };
 
@@ -310,7 +306,6 @@ class MistralCalls final : public CallReader {
 class GemmaCalls final : public CallReader {
  public:
   explicit GemmaCalls(CallSink& sink) : sink_(sink) {}
-  std::span<const std::string_view> names() const override { return kNames; }
 
   void text(std::string_view text) override {
     if (!inside_) return around_.pass(text, sink_);
@@ -320,7 +315,7 @@ class GemmaCalls final : public CallReader {
   }
 
   void markup(std::string_view name) override {
-    if (name == kNames[0]) {
+    if (name == kGemma[0]) {
       leave();
       inside_ = true;
       shown_ = name;
@@ -328,7 +323,7 @@ class GemmaCalls final : public CallReader {
     }
     if (!inside_) return around_.pass(name, sink_);
     shown_ += name;
-    if (name == kNames[2]) {
+    if (name == kGemma[2]) {
       body_ += kGemmaQuote;
       return;
     }
@@ -348,7 +343,6 @@ class GemmaCalls final : public CallReader {
   void finish() override { leave(); }
 
  private:
-  static constexpr std::array<std::string_view, 3> kNames = {"<|tool_call>", "<tool_call|>", "<|\"|>"};
   static constexpr size_t kMaxBody = size_t{1} << 20;
 
   void leave() {
@@ -364,6 +358,22 @@ class GemmaCalls final : public CallReader {
 };
 
 }  // namespace
+
+std::span<const std::string_view> call_markup(CallFormat format) {
+  switch (format) {
+    case CallFormat::none:
+      break;
+    case CallFormat::tagged_json:
+      return kTagged;
+    case CallFormat::bare_json:
+      return kBare;
+    case CallFormat::mistral:
+      return kMistral;
+    case CallFormat::gemma:
+      return kGemma;
+  }
+  return {};
+}
 
 std::unique_ptr<CallReader> make_call_reader(CallFormat format, CallSink& sink) {
   switch (format) {

@@ -15,12 +15,13 @@ namespace quern::token {
 class CallReader {
  public:
   virtual ~CallReader() = default;
-  virtual std::span<const std::string_view> names() const = 0;  // of its markup
   virtual void text(std::string_view text) = 0;
-  virtual void markup(std::string_view name) = 0;  // one of names()
+  virtual void markup(std::string_view name) = 0;  // one of call_markup()
   virtual void finish() = 0;
 };
 
+// The names of a form's markup.
+std::span<const std::string_view> call_markup(CallFormat format);
 // Null for CallFormat::none. The sink must outlive it.
 std::unique_ptr<CallReader> make_call_reader(CallFormat format, CallSink& sink);
 

@@ -6,23 +6,14 @@
 namespace quern::token {
 namespace {
 
-constexpr std::string_view kWhiteSpace = " \t\r\n";
-
 std::string_view after_line_breaks(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of('\n'), text.size()));
 }
 
 std::vector<std::string_view> names_of(std::span<const std::string_view> tags, CallFormat calls) {
-  struct Nowhere final : CallSink {
-    void content(std::string_view) override {}
-    void call(std::string_view) override {}
-    void arguments(std::string_view) override {}
-  } nowhere;
   std::vector<std::string_view> names(tags.begin(), tags.end());
-  if (const auto reader = make_call_reader(calls, nowhere)) {
-    const auto more = reader->names();
-    names.insert(names.end(), more.begin(), more.end());
-  }
+  const auto more = call_markup(calls);
+  names.insert(names.end(), more.begin(), more.end());
   return names;
 }
 
