@@ -230,7 +230,9 @@ struct NextRead {
   const std::byte* data = nullptr;  // [n_units, unit_bytes]; null: unknown
   int64_t n_units = 0;
   size_t unit_bytes = 0;
-  size_t expert_bytes = 0;  // where set: so much further for each expert before the first that the token chose
+  size_t expert_bytes = 0;  // where set: so much further for each expert before one that the tokens chose
+  bool across_experts =
+      false;  // the units of all chosen experts are shared, one expert's after the other's; else each one's
 };
 
 // y[r] = residual[r] + (w x[r] + bias), residual and bias where given. Of a two-plane x, the planes' products are

@@ -275,12 +275,13 @@ void link_reads(Plan& plan) {
   for (size_t i = 0; i < calls.size(); ++i) {
     const Call& after = *calls[(i + 1) % calls.size()];
     const kernels::MatmulArgs& next = *kernels::matmul_of(after.args);
-    kernels::NextRead read{next.w, kernels::panel_count(next.n_out), kernels::panel_bytes(next.format, next.n_in), 0};
+    kernels::NextRead read{next.w, kernels::panel_count(next.n_out), kernels::panel_bytes(next.format, next.n_in)};
     // Which expert is next, only a matmul over the same choices can tell.
     if (const auto* routed = routed_of(after.args)) {
       const auto* mine = routed_of(calls[i]->args);
       if (mine == nullptr || mine->choices != routed->choices) read.data = nullptr;
       read.expert_bytes = routed->expert_bytes;
+      read.across_experts = std::holds_alternative<kernels::ExpertMatmulArgs>(after.args);
     }
     kernels::matmul_of(calls[i]->args)->next = read;
     for (kernels::OpArgs& other : calls[i]->others) kernels::matmul_of(other)->next = read;

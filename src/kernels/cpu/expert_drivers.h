@@ -7,16 +7,50 @@
 
 namespace quern::kernels::QUERN_ISA {
 
-// What the walk over a matrix's share reads when it is through: the share of the matrix of entry i + 1, or after the
-// last entry what the plan says.
-QUERN_FN NextRead after_entry(const MatmulArgs& a, const Routed& r, int64_t i, int64_t n_entries, int64_t n_panels,
-                              size_t panel_size) {
-  if (i + 1 >= n_entries) {
-    NextRead next = a.next;
-    if (next.expert_bytes > 0) next.data += static_cast<size_t>(r.choices[0].expert) * next.expert_bytes;
-    return next;
+// The experts that entries of few rows chose, each once, in the order of their first entries.
+class Chosen {
+ public:
+  int64_t n = 0;
+  QUERN_FN Chosen(const Routed& r, int64_t n_entries) : r_(r), n_entries_(n_entries) {
+    for (int64_t i = after(-1); i < n_entries; i = after(i)) ++n;
   }
-  return {a.w + static_cast<size_t>(r.choices[i + 1].expert) * r.expert_bytes, n_panels, panel_size};
+  // The next entry from `entry` that is its expert's first; past the last: how many entries there are.
+  QUERN_FN int64_t after(int64_t entry) const {
+    for (++entry; entry < n_entries_ && !is_first(entry); ++entry) {
+    }
+    return entry;
+  }
+  // The first entry of expert number `at`.
+  QUERN_FN int64_t entry(int64_t at) const {
+    int64_t i = after(-1);
+    for (; at > 0; --at) i = after(i);
+    return i;
+  }
+
+ private:
+  QUERN_FN bool is_first(int64_t i) const {
+    for (int64_t j = 0; j < i; ++j) {
+      if (r_.choices[j].expert == r_.choices[i].expert) return false;
+    }
+    return true;
+  }
+  const Routed& r_;
+  int64_t n_entries_;
+};
+
+QUERN_FN const std::byte* stack_at(const std::byte* stack, int32_t expert, size_t expert_bytes) {
+  return stack + static_cast<size_t>(expert) * expert_bytes;
+}
+
+// What the thread reads when its share of a call by this routing ends at share_end: what the plan says, and of which
+// expert the routing says.
+QUERN_FN Ahead ahead_of_share(const NextRead& next, const Routed& r, const Chosen& chosen, const std::byte* share_end,
+                              const Worker& w) {
+  if (next.data == nullptr || next.expert_bytes == 0) return {next, share_end, w};
+  const int64_t first = share(next.across_experts ? chosen.n * next.n_units : next.n_units, w).begin;
+  const int64_t number = first / next.n_units, unit = first % next.n_units;
+  const int32_t expert = r.choices[number < chosen.n ? chosen.entry(number) : 0].expert;
+  return {stack_at(next.data, expert, next.expert_bytes) + static_cast<size_t>(unit) * next.unit_bytes, share_end};
 }
 
 template <class Core, int kTokens>
@@ -35,66 +69,87 @@ struct Same {
   int64_t entries[kFewRows];
   QUERN_FN Same(const Routed& r, int64_t i, int64_t n_entries) {
     const int32_t e = r.choices[i].expert;
-    for (int64_t j = 0; j < i; ++j) {
-      if (r.choices[j].expert == e) return;
-    }
     for (int64_t j = i; j < n_entries && n < kFewRows; ++j) {
       if (r.choices[j].expert == e) entries[n++] = j;
     }
   }
 };
 
+// The units that the team shares are the panels of all chosen experts, one expert after the other: long streams.
 template <class Core>
-void expert_direct(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker& w) {
+void expert_direct(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker& given) {
   const Rows rows(a.of);
   const Routed& r = a.routed;
   const int64_t n_entries = int64_t{ctx.n_rows} * r.n_used;
-  for (int64_t i = 0; i < n_entries; ++i) {
-    const Same same(r, i, n_entries);
-    if (same.n == 0) continue;
-    const MatmulArgs one = of_expert(a.of, r, r.choices[i].expert);
-    const Panels<Core> panels(one);
-    const Range range = share(panels.n, w);
-    const Ahead ahead(after_entry(a.of, r, i, n_entries, panels.n, panels.panel_size), panels.end(range.end), w);
-    for (int64_t p = range.begin; p < range.end; ++p) {
-      int t = 0;
-      if constexpr (kWide) {
-        for (; t + 4 <= same.n; t += 4) expert_rows<Core, 4>(one, r, panels, rows, p, same.entries + t, ahead);
+  const Chosen chosen(r, n_entries);
+  const int64_t n_panels = panel_count(a.of.n_out), n = chosen.n * n_panels;
+  const size_t panel_size = Panels<Core>(a.of).panel_size;
+  const auto walk = [&](Range piece, int64_t share_end) __attribute__((always_inline)) {
+    int64_t entry = chosen.entry(piece.begin / n_panels);
+    for (int64_t base = piece.begin / n_panels * n_panels; base < piece.end; base += n_panels) {
+      const MatmulArgs one = of_expert(a.of, r, r.choices[entry].expert);
+      const Panels<Core> panels(one);
+      const Same same(r, entry, n_entries);
+      const int64_t next = chosen.after(entry);
+      const Ahead ahead = base + n_panels < share_end
+                              ? Ahead(stack_at(a.of.w, r.choices[next].expert, r.expert_bytes), panels.end(n_panels))
+                              : ahead_of_share(a.of.next, r, chosen, panels.end(share_end - base), given);
+      const int64_t begin = piece.begin > base ? piece.begin - base : 0;
+      const int64_t end = piece.end - base < n_panels ? piece.end - base : n_panels;
+      for (int64_t p = begin; p < end; ++p) {
+        int t = 0;
+        if constexpr (kWide) {
+          for (; t + 4 <= same.n; t += 4) expert_rows<Core, 4>(one, r, panels, rows, p, same.entries + t, ahead);
+        }
+        for (; t + 2 <= same.n; t += 2) expert_rows<Core, 2>(one, r, panels, rows, p, same.entries + t, ahead);
+        if (t < same.n) expert_rows<Core, 1>(one, r, panels, rows, p, same.entries + t, ahead);
       }
-      for (; t + 2 <= same.n; t += 2) expert_rows<Core, 2>(one, r, panels, rows, p, same.entries + t, ahead);
-      if (t < same.n) expert_rows<Core, 1>(one, r, panels, rows, p, same.entries + t, ahead);
+      entry = next;
     }
-  }
+  };
+  for_pieces(n, piece_of(panel_size), shared_from(given, n, panel_size), walk);
 }
 
 // One token. Sums stay in scratch until the last expert is in, since y may be the residual.
 template <class Core>
-void expert_sum_direct(const ExpertSumArgs& a, const RunContext& ctx, const Worker& w) {
+void expert_sum_direct(const ExpertSumArgs& a, const RunContext& ctx, const Worker& given) {
   if (ctx.n_rows == 0) return;
   const Rows rows(a.of);
   const Routed& r = a.routed;
-  auto* sums = reinterpret_cast<float*>(w.scratch);
-  const Range range = share(panel_count(a.of.n_out), w);
-  for (int64_t i = 0; i < r.n_used; ++i) {
-    const MatmulArgs one = of_expert(a.of, r, r.choices[i].expert);
-    const Panels<Core> panels(one);
-    const Ahead ahead(after_entry(a.of, r, i, r.n_used, panels.n, panels.panel_size), panels.end(range.end), w);
-    const float choice = r.choices[i].weight;
-    const f32x16 weight = f32x16::broadcast(a.weigh ? choice : 1.0F);
-    const Row x[1] = {rows.row(i)};
-    for (int64_t p = range.begin; p < range.end; ++p) {
-      f32x16 acc[1];
-      Core::template direct_panel<1>(panels.at(p), x, panels.n_blocks, ahead, acc);
-      f32x16 value = r.weigh ? acc[0] * f32x16::broadcast(choice) : acc[0];
-      if (one.bias != nullptr) value = value + load_n(one.bias + p * kPanelRows, panel_lanes(one.n_out, p));
-      float* sum = sums + (p - range.begin) * kPanelRows;
-      fma(weight, value, i == 0 ? f32x16::zero() : f32x16::load(sum)).store(sum);
-    }
-  }
+  const Chosen chosen(r, r.n_used);
+  auto* sums = reinterpret_cast<float*>(given.scratch);
   MatmulArgs last = a.of;
   last.bias = nullptr;
-  for (int64_t p = range.begin; p < range.end; ++p)
-    finish(last, p, 0, f32x16::load(sums + (p - range.begin) * kPanelRows));
+  const int64_t n = panel_count(a.of.n_out);
+  const size_t panel_size = Panels<Core>(a.of).panel_size;
+  const auto walk = [&](Range range, int64_t share_end) __attribute__((always_inline)) {
+    for (int64_t i = 0; i < r.n_used; ++i) {
+      const MatmulArgs one = of_expert(a.of, r, r.choices[i].expert);
+      const Panels<Core> panels(one);
+      // After a piece of an expert's share the same piece of the next one; after the last expert's the next piece of
+      // the first one.
+      const bool more = i + 1 < r.n_used, goes_on = more || range.end < share_end;
+      const std::byte* end = panels.end(range.end);
+      const Ahead ahead = goes_on ? Ahead(stack_at(a.of.w, r.choices[more ? i + 1 : 0].expert, r.expert_bytes) +
+                                              static_cast<size_t>(more ? range.begin : range.end) * panel_size,
+                                          end)
+                                  : ahead_of_share(a.of.next, r, chosen, end, given);
+      const float choice = r.choices[i].weight;
+      const f32x16 weight = f32x16::broadcast(a.weigh ? choice : 1.0F);
+      const Row x[1] = {rows.row(i)};
+      for (int64_t p = range.begin; p < range.end; ++p) {
+        f32x16 acc[1];
+        Core::template direct_panel<1>(panels.at(p), x, panels.n_blocks, ahead, acc);
+        f32x16 value = r.weigh ? acc[0] * f32x16::broadcast(choice) : acc[0];
+        if (one.bias != nullptr) value = value + load_n(one.bias + p * kPanelRows, panel_lanes(one.n_out, p));
+        float* sum = sums + (p - range.begin) * kPanelRows;
+        fma(weight, value, i == 0 ? f32x16::zero() : f32x16::load(sum)).store(sum);
+      }
+    }
+    for (int64_t p = range.begin; p < range.end; ++p)
+      finish(last, p, 0, f32x16::load(sums + (p - range.begin) * kPanelRows));
+  };
+  for_pieces(n, piece_of(panel_size), shared_from(given, n, static_cast<size_t>(r.n_used) * panel_size), walk);
 }
 
 template <class Core>

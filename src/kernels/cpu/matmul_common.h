@@ -44,6 +44,7 @@ inline constexpr int kAhead = 8192;
 struct Ahead {
   const std::byte* end;  // of the thread's panels
   ptrdiff_t jump;        // from there to the next read
+  Ahead(const std::byte* next, const std::byte* share_end) : end(share_end), jump(next - share_end) {}
   Ahead(const NextRead& next, const std::byte* share_end, const Worker& w) : end(share_end), jump(0) {
     if (next.data == nullptr) return;
     const auto first = static_cast<size_t>(share(next.n_units, w).begin);

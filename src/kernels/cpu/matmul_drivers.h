@@ -51,20 +51,27 @@ QUERN_FN void direct_rows(const MatmulArgs& a, const Panels<Core>& w, const Rows
   finish_rows<kTokens>(a, panel, first_row, acc, rows.n_planes);
 }
 
-// Few rows: each panel's packed bytes are read once, for up to four rows at a time. What takes long enough is done in
-// pieces, so that a thread that is held up leaves the rest of its share to others.
+// Calls of few rows that take long enough are done in pieces, so that a thread that is held up leaves the rest of its
+// share to others.
 inline constexpr size_t kPieceBytes = 32768, kLeastShared = 131072;
+QUERN_FN int64_t piece_of(size_t unit_bytes) {
+  return static_cast<int64_t>((kPieceBytes + unit_bytes - 1) / unit_bytes);
+}
+// The worker, without Worker::claimed where a thread's share of n units is small.
+QUERN_FN Worker shared_from(Worker w, int64_t n, size_t unit_bytes) {
+  if (static_cast<size_t>(n / w.n_threads) * unit_bytes < kLeastShared) w.claimed = nullptr;
+  return w;
+}
+
+// Few rows: each panel's packed bytes are read once, for up to four rows at a time.
 template <class Core>
-void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& given) {
+void direct(const MatmulArgs& a, const RunContext& ctx, const Worker& w) {
   const Rows rows(a);
   const Panels<Core> panels(a);
   const int64_t n_rows = row_count(ctx, a.rows) * rows.n_planes;
-  Worker w = given;
-  const size_t share_bytes = static_cast<size_t>(panels.n / w.n_threads) * panels.panel_size;
-  if (share_bytes < kLeastShared) w.claimed = nullptr;
-  const auto piece = static_cast<int64_t>((kPieceBytes + panels.panel_size - 1) / panels.panel_size);
   for_pieces(
-      panels.n, piece, w, [&](Range r, int64_t end) __attribute__((always_inline)) {
+      panels.n, piece_of(panels.panel_size),
+      shared_from(w, panels.n, panels.panel_size), [&](Range r, int64_t end) __attribute__((always_inline)) {
         const Ahead ahead(a.next, panels.end(end), w);
         for (int64_t p = r.begin; p < r.end; ++p) {
           int64_t row = 0;
