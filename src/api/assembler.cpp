@@ -71,7 +71,6 @@ void Assembler::keep(std::vector<token::ReplyDelta>& deltas) {
         choice_.reply.calls.back().arguments += delta.text;
         break;
     }
-    in_reasoning_ = delta.kind == Kind::reasoning;
     kept.push_back(std::move(delta));
   }
   deltas = std::move(kept);
@@ -117,10 +116,11 @@ Progress Assembler::take(const serve::Event& event) {
     choice_.usage.cached = prompt->n_cached;
     choice_.prompt_scores = prompt->scores;
   } else if (const auto* token = std::get_if<serve::Token>(&event)) {
+    const bool reasoned = parser_ != nullptr && parser_->reasons();
     progress.deltas = parse(token->pieces, false);
     keep(progress.deltas);
     ++choice_.usage.completion;
-    if (in_reasoning_) ++choice_.usage.reasoning;
+    if (reasoned && parser_->reasons()) ++choice_.usage.reasoning;  // the markup around it is not counted
     if (token->score) {
       choice_.scores.push_back(*token->score);
       progress.scores.push_back(*token->score);

@@ -118,7 +118,7 @@ std::optional<Problem> make_mask(const serve::LoadedModel& model, const Request&
   out->reset();
   const engine::Engine& engine = *model.engine;
   const bool text = request.format != ResponseFormat::text || !request.grammar.empty();
-  const bool must_call = request.tool_choice == ToolChoice::required || request.tool_choice == ToolChoice::named;
+  const bool must_call = request.must_call();
   if (!text && !must_call) return std::nullopt;
   const char* field = must_call ? "tool_choice" : request.grammar.empty() ? "response_format" : "grammar";
   const auto refuse = [&](const std::string& why) { return refusal(field, Error{Status::invalid_argument, why}); };

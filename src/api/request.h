@@ -53,6 +53,7 @@ struct Request {
 
   Dialect dialect = Dialect::openai;
   size_t n_calls() const;  // tool calls in messages
+  bool must_call() const { return tool_choice == ToolChoice::required || tool_choice == ToolChoice::named; }
 };
 
 struct Defaults {

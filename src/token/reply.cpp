@@ -18,6 +18,22 @@ ReplyFormat reply_format_of(std::string_view template_source) {
   return has("[/THINK]") ? ReplyFormat::bracketed_think : ReplyFormat::plain;
 }
 
+std::vector<TextPiece> end_of_reasoning(ReplyFormat format, bool to_call) {
+  std::vector<TextPiece> pieces;
+  switch (format) {
+    case ReplyFormat::plain:
+      break;
+    case ReplyFormat::think:
+      return {{"\n", false}, {kThinkTags[1], true}, {"\n\n", false}};
+    case ReplyFormat::bracketed_think:
+      return {{"\n", false}, {kBracketedThinkTags[1], true}, {"\n\n", false}};
+    case ReplyFormat::harmony:
+      pieces = {{"<|end|><|start|>", true}, {"assistant", false}};
+      if (!to_call) pieces.insert(pieces.end(), {{"<|channel|>", true}, {"final", false}, {"<|message|>", true}});
+  }
+  return pieces;
+}
+
 CallFormat call_format_of(std::string_view template_source) {
   const auto has = [&](std::string_view text) { return template_source.find(text) != std::string_view::npos; };
   if (has("<|tool_call>")) return CallFormat::gemma;

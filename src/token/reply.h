@@ -34,6 +34,9 @@ enum class ReplyFormat : uint8_t {
 // What the source of a chat template says about the replies of its model.
 ReplyFormat reply_format_of(std::string_view template_source);
 
+// What ends reasoning and begins the answer, or, with to_call, what must be a call. Empty where there is no reasoning.
+std::vector<TextPiece> end_of_reasoning(ReplyFormat format, bool to_call);
+
 // How tool calls stand in the text of an answer.
 enum class CallFormat : uint8_t {
   none,         // not at all, or in harmony's channels
@@ -87,6 +90,8 @@ class ReplyParser {
   std::vector<ReplyDelta> finish();  // the end: what was held back comes out
 
   const Reply& reply() const { return reply_; }  // all deltas so far
+  // Text that comes now is reasoning, which markup could end.
+  virtual bool reasons() const = 0;
   std::span<const std::string_view> names() const { return names_; }
   bool knows(std::string_view name) const;  // is this one of the format's markup names?
 

@@ -20,6 +20,7 @@ class TagParser : public ReplyParser, private CallSink {
  public:
   // tags: opening and closing, static; or none.
   TagParser(std::span<const std::string_view> tags, CallFormat calls, bool in_text);
+  bool reasons() const override { return state_ == State::reasoning; }
 
  private:
   enum class State : uint8_t { undecided, reasoning, content };

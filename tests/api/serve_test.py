@@ -283,6 +283,47 @@ class Calling(ServerTest):
         self.assertIn("Reasoning: high", self.server.post("/apply-template", {"messages": HELLO, "reasoning_effort": "high"})["prompt"])
 
 
+class Channels(ServerTest):
+    """A budget in tokens of the analysis channel. Ended too soon, this model says its words in the answer."""
+    ARGS = ("-m", "harmony=" + scripted("harmony"), "-m", "call=" + scripted("harmony-tools"))
+
+    def test_models(self):
+        self.assertTrue(all(m["reasoning"]["end"] for m in self.server.get("/v1/models")["data"]))
+
+    def test_a_budget_ends_the_analysis(self):
+        for budget, reasoning, content, n in ((None, "Let me see.", "It is four.", 2), (1, "Let me", "Let me see.\n\nIt is four.", 1),
+                                              (2, "Let me see.", "It is four.", 2), (3, "Let me see.", "It is four.", 2)):
+            body = {"messages": HELLO, "temperature": 0, **({"thinking_budget_tokens": budget} if budget else {})}
+            answer = self.server.post("/v1/chat/completions", body)
+            message = answer["choices"][0]["message"]
+            self.assertEqual((message["reasoning_content"], message["content"]), (reasoning, content))
+            self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], n)
+            deltas = [e["choices"][0]["delta"] for e in self.server.events("/v1/chat/completions", body)[:-1]]
+            self.assertEqual("".join(d.get("reasoning_content") or "" for d in deltas), reasoning)
+            self.assertEqual("".join(d.get("content") or "" for d in deltas), content)
+            if budget:
+                thinking = {"type": "enabled", "budget_tokens": budget}
+                blocks = self.server.post("/v1/messages", {"model": "harmony", "max_tokens": 99, "messages": HELLO, "thinking": thinking})["content"]
+                self.assertEqual([b.get("thinking") or b.get("text") for b in blocks], [reasoning, content])
+
+    def test_with_answers_that_are_bound(self):
+        body = {"messages": HELLO, "temperature": 0, "thinking_budget_tokens": 1}
+        message = self.server.post("/v1/chat/completions", {**body, "response_format": FORMAT})["choices"][0]["message"]
+        self.assertEqual(message["reasoning_content"], "Let me")
+        self.assertTrue(is_roll(json.loads(message["content"])))
+        choice = self.server.post("/v1/chat/completions", {**body, "model": "call", "tools": [TOOL, OTHER], "tool_choice": "required"})["choices"][0]
+        self.assertEqual((choice["finish_reason"], choice["message"]["reasoning_content"]), ("tool_calls", "Let me"))
+
+    def test_a_call_is_not_interrupted(self):
+        for budget in (2, 3, 4):
+            body = {"model": "call", "messages": HELLO, "temperature": 0, "tools": [TOOL], "thinking_budget_tokens": budget}
+            answer = self.server.post("/v1/chat/completions", body)
+            choice = answer["choices"][0]
+            self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], 2)
+            if budget > 2:
+                self.assertEqual(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]), {"city": "Zürich"})
+
+
 class TaggedCalling(ServerTest):
     ARGS = ("-m", scripted("tagged-tools"))
 
