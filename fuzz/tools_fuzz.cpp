@@ -22,6 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ToolOptions options;
   options.mode = (data[0] & 1) != 0 ? CallMode::automatic : CallMode::required;
   options.text_between = (data[0] & 2) != 0;
+  if ((data[0] & 64) != 0) options.not_first = {{next()}, {"<", true, true}};
   options.max_calls = data[0] / 16U % 4U;
   options.schema.space = (data[0] & 4) != 0 ? JsonSpace::compact : JsonSpace::indented;
   const auto grammar = Grammar::from_tools(functions, form, options);

@@ -59,13 +59,16 @@ struct ToolOptions {
   CallMode mode = CallMode::required;
   size_t max_calls = 1;       // 0: any number
   bool text_between = false;  // automatic: after a call text may go on, and lead to more calls
+  // automatic: what the first text does not begin with, white space aside. A token that is also text counts as both.
+  std::vector<Piece> not_first = {};
   SchemaOptions schema;
 };
 
 // What comes before a grammar's text: blocks of free text, as reasoning is, and words that are always the same.
 struct Lead {
-  // Around a block, whose text has no close[0] in it; both empty: there are no blocks.
-  std::vector<Piece> open = {}, close = {};
+  // Around a block, whose text has no close[0] in it: one of the ways to open it, and its end. Both empty: no blocks.
+  std::vector<std::vector<Piece>> open = {};
+  std::vector<Piece> close = {};
   bool inside = false;                                // the first block is open already
   uint32_t max_blocks = 1;                            // more of them; kAnyNumber
   uint32_t max_breaks = 0;                            // line breaks behind a block

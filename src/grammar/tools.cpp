@@ -7,6 +7,7 @@
 
 #include "grammar/grammar.h"
 #include "grammar/schema_compile.h"
+#include "token/reply.h"
 
 namespace quern::grammar {
 namespace {
@@ -32,24 +33,22 @@ Result<void> check_pieces(std::span<const Piece> pieces) {
   return {};
 }
 
-// From `from`: text without a trigger ends in `ends`, text up to and with one in `found`. any_token: also control
-// tokens.
-void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
-                   const std::vector<std::string>& triggers, bool any_token) {
-  struct Node {
-    std::array<int32_t, 256> next;
-    size_t fail = 0;
-    bool found = false;
-  };
-  Node blank;
+struct TextNode {
+  std::array<int32_t, 256> next;
+  size_t fail = 0;
+  bool found = false;
+};
+
+std::vector<TextNode> tree_of(const std::vector<std::string>& texts) {
+  TextNode blank;
   blank.next.fill(-1);
-  std::vector<Node> nodes{blank};
-  for (const std::string& trigger : triggers) {
+  std::vector<TextNode> nodes{blank};
+  for (const std::string& text : texts) {
     size_t at = 0;
-    for (const char c : trigger) {
-      int32_t& next = nodes[at].next[static_cast<uint8_t>(c)];
+    for (const char c : text) {
+      const int32_t next = nodes[at].next[static_cast<uint8_t>(c)];
       if (next < 0) {
-        next = static_cast<int32_t>(nodes.size());
+        nodes[at].next[static_cast<uint8_t>(c)] = static_cast<int32_t>(nodes.size());
         at = nodes.size();
         nodes.push_back(blank);
       } else {
@@ -58,6 +57,15 @@ void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
     }
     nodes[at].found = true;
   }
+  return nodes;
+}
+
+// From `from`: text without a trigger ends in `ends`, text up to and with one in `found`. not_first: what it does not
+// begin with, white space aside. any_token: also control tokens.
+void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
+                   const std::vector<std::string>& triggers, bool any_token,
+                   const std::vector<std::string>& not_first = {}) {
+  std::vector<TextNode> nodes = tree_of(triggers);
   std::vector<size_t> order{0};
   for (size_t i = 0; i < order.size(); ++i) {
     for (size_t c = 0; c < 256; ++c) {
@@ -68,7 +76,7 @@ void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
         nodes[at].next[c] = other;
         continue;
       }
-      Node& node = nodes[static_cast<size_t>(child)];
+      TextNode& node = nodes[static_cast<size_t>(child)];
       node.fail = static_cast<size_t>(other);
       node.found = node.found || nodes[node.fail].found;
       order.push_back(static_cast<size_t>(child));
@@ -76,16 +84,41 @@ void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
   }
   std::vector<int32_t> states(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) states[i] = nodes[i].found ? found : b.add_state();
-  b.empty(from, states[0]);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].found) continue;
-    b.empty(states[i], ends);
+  // target(byte, where its triggers lead): the state behind it, or -1.
+  const auto add_bytes = [&](int32_t state, size_t node, const auto& target) {
+    b.empty(state, ends);
     std::map<int32_t, ByteSet> sets;
     for (size_t c = 0; c < 256; ++c) {
-      const auto next = static_cast<size_t>(nodes[i].next[c]);
-      if (any_token || c < kMarkerClose || next != 0) sets[states[next]].set(c);
+      const auto next = static_cast<size_t>(nodes[node].next[c]);
+      const int32_t to = any_token || c < kMarkerClose || next != 0 ? target(static_cast<uint8_t>(c), next) : -1;
+      if (to >= 0) sets[to].set(c);
     }
-    for (const auto& [target, set] : sets) b.bytes(states[i], target, set);
+    for (const auto& [to, set] : sets) b.bytes(state, to, set);
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i].found) add_bytes(states[i], i, [&](uint8_t, size_t next) { return states[next]; });
+  }
+  if (not_first.empty()) return b.empty(from, states[0]);
+  // The beginning: places in the tree of not_first, beside those among the triggers.
+  const std::vector<TextNode> heads = tree_of(not_first);
+  std::map<std::pair<size_t, size_t>, int32_t> known{{{0, 0}, from}};
+  std::vector<std::pair<size_t, size_t>> work{{0, 0}};
+  while (!work.empty()) {
+    const auto [head, node] = work.back();
+    work.pop_back();
+    add_bytes(known.at({head, node}), node, [&, head = head](uint8_t c, size_t next) {
+      const int32_t child = heads[head].next[c];
+      const bool blank = head == 0 && token::kWhiteSpace.find(static_cast<char>(c)) != std::string_view::npos;
+      if (nodes[next].found || (child < 0 && !blank)) return states[next];
+      const size_t deeper = child < 0 ? 0 : static_cast<size_t>(child);
+      if (heads[deeper].found) return -1;
+      const auto [it, is_new] = known.try_emplace({deeper, next}, 0);
+      if (is_new) {
+        it->second = b.add_state();
+        work.emplace_back(deeper, next);
+      }
+      return it->second;
+    });
   }
 }
 
@@ -109,7 +142,7 @@ void add_blocks(NetworkBuilder& b, const Lead& lead, int32_t from, int32_t to) {
   add_pieces(b, found, closed, std::span(lead.close).subspan(1));
   b.literal(b.start(line), b.end(line), "\n");
   b.repeat(closed, b.end(rest), line, 0, lead.max_breaks);
-  add_pieces(b, b.start(block), opened, lead.open);
+  for (const auto& open : lead.open) add_pieces(b, b.start(block), opened, open);
   b.call(opened, b.end(block), rest);
   int32_t at = from;
   if (lead.inside) b.call(from, at = b.add_state(), rest);
@@ -139,22 +172,29 @@ class ToolCompiler {
                              : static_cast<uint32_t>(options_.max_calls);
     const uint32_t more = max == kUnbounded ? kUnbounded : max - 1;
     const int32_t from = b_.start(root), to = b_.end(root);
+    const auto triggers = automatic ? triggers_of(form_.before_name[0]) : std::vector<std::string>();
+    std::vector<std::string> not_first;
+    for (const Piece& piece : options_.not_first) {
+      for (std::string& text : triggers_of(piece)) not_first.push_back(std::move(text));
+    }
     if (!automatic) {
       const int32_t first = b_.add_state();
       b_.call(from, first, call);
       b_.repeat(first, to, next_call, 0, more);
     } else if (!options_.text_between) {
       const int32_t found = b_.add_state(), first = b_.add_state();
-      add_free_text(b_, from, to, found, triggers_of(form_.before_name[0]), true);
+      add_free_text(b_, from, to, found, triggers, true, not_first);
       b_.call(found, first, rest);
       b_.repeat(first, to, next_call, 0, more);
     } else {
       const int32_t round = b_.add_rule("text and a call"), found = b_.add_state(), nowhere = b_.add_state();
-      add_free_text(b_, b_.start(round), nowhere, found, triggers_of(form_.before_name[0]), true);
+      add_free_text(b_, b_.start(round), nowhere, found, triggers, true);
       b_.call(found, b_.end(round), rest);
-      const int32_t last = b_.add_state();
-      b_.repeat(from, last, round, 0, max);
-      add_free_text(b_, last, to, nowhere, triggers_of(form_.before_name[0]), true);
+      const int32_t first = b_.add_state(), called = b_.add_state(), last = b_.add_state();
+      add_free_text(b_, from, to, first, triggers, true, not_first);
+      b_.call(first, called, rest);
+      b_.repeat(called, last, round, 0, more);
+      add_free_text(b_, last, to, nowhere, triggers, true);
     }
     return b_.finish(root, needed_);
   }
@@ -168,7 +208,11 @@ class ToolCompiler {
       if (form_.before_name[0].text.size() > kMaxTriggerBytes)
         return wrong("the beginning of a call's form is too long");
     }
-    for (const auto* part : {&form_.before_name, &form_.before_arguments, &form_.after, &form_.between}) {
+    for (const Piece& piece : options_.not_first) {
+      if (piece.text.empty()) return wrong("what a text must not begin with is empty");
+    }
+    for (const auto* part :
+         {&form_.before_name, &form_.before_arguments, &form_.after, &form_.between, &options_.not_first}) {
       QUERN_TRY_VOID(check_pieces(*part));
     }
     std::set<std::string> names;
@@ -250,7 +294,8 @@ Result<Grammar> Grammar::after_trigger(std::span<const Piece> triggers, const Gr
 
 Result<Grammar> Grammar::after_lead(const Lead& lead, const Grammar& grammar) {
   try {
-    for (const auto* part : {&lead.open, &lead.close, &lead.then}) QUERN_TRY_VOID(check_pieces(*part));
+    for (const auto* part : {&lead.close, &lead.then}) QUERN_TRY_VOID(check_pieces(*part));
+    for (const auto& open : lead.open) QUERN_TRY_VOID(check_pieces(open));
     const bool blocks = !lead.open.empty() && !lead.close.empty();
     if (!blocks && (!lead.open.empty() || !lead.close.empty())) return wrong("a block needs both of its ends");
     if (blocks && lead.close[0].text.empty()) return wrong("a block's end is empty");

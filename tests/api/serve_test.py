@@ -452,6 +452,89 @@ class BoundCalling(ServerTest):
         self.assertIn("bad", problem["message"])
 
 
+def strict(tool, flag=True, **more):
+    return {"type": "function", "function": {**tool["function"], **more, "strict": flag}}
+
+
+CITY = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Bern"]}}, "required": ["city"], "additionalProperties": False}
+ZURICH = {"city": "Zürich"}
+
+
+class StrictCalling(ServerTest):
+    """Models that call with a city that the schema of a strict tool does not have, and models that say words."""
+    MODELS = ("harmony-tools", "tagged-tools", "tagged-words", "bare-tools")
+    WORDS = {"harmony-words": "It is four.", "bare-words": "I look {it} up."}
+    ARGS = tuple(a for name in (*MODELS, *WORDS) for a in ("-m", f"{name}=" + scripted(name)))
+
+    def call(self, model, tools, stream=False, **more):
+        """(text, arguments) of an answer with one call"""
+        body = {"model": model, "messages": HELLO, "temperature": 0, "tools": tools, **more}
+        if stream:
+            deltas = [e["choices"][0]["delta"] for e in self.server.events("/v1/chat/completions", body)[:-1]]
+            arguments = "".join(c["function"].get("arguments") or "" for d in deltas for c in d.get("tool_calls", []))
+            return "".join(d.get("content") or "" for d in deltas), json.loads(arguments)
+        choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+        self.assertEqual(choice["finish_reason"], "tool_calls", choice)
+        calls = choice["message"]["tool_calls"]
+        self.assertEqual([c["function"]["name"] for c in calls], ["get_weather"])
+        return choice["message"]["content"] or "", json.loads(calls[0]["function"]["arguments"])
+
+    def test_a_call_that_may_come_follows_the_schema(self):
+        for model in self.MODELS:
+            words = "I look it up.So it is." if model == "tagged-words" else ""
+            for stream in (False, True):
+                text, arguments = self.call(model, [strict(TOOL, parameters=CITY)], stream)
+                self.assertIn(arguments.get("city"), ("Oslo", "Bern"), model)
+                self.assertEqual(text, words)
+                # The control: nothing binds it.
+                self.assertEqual(self.call(model, [strict(TOOL, False, parameters=CITY)], stream), (words, ZURICH))
+            # Beside one that is strict, others' arguments stay free.
+            self.assertEqual(self.call(model, [strict(TOOL, False, parameters=CITY), strict(OTHER)]), (words, ZURICH), model)
+
+    def test_in_every_dialect(self):
+        for model in self.MODELS:
+            answer = self.server.post("/v1/responses", {"model": model, "input": "hello", "temperature": 0,
+                                                        "tools": [{"type": "function", "name": "get_weather", "parameters": CITY, "strict": True}]})
+            call = next(o for o in answer["output"] if o["type"] == "function_call")
+            self.assertIn(json.loads(call["arguments"])["city"], ("Oslo", "Bern"))
+            answer = self.server.post("/v1/messages", {"model": model, "max_tokens": 99, "messages": HELLO, "temperature": 0,
+                                                       "tools": [{"name": "get_weather", "input_schema": CITY, "strict": True}]})
+            self.assertIn(next(b["input"]["city"] for b in answer["content"] if b["type"] == "tool_use"), ("Oslo", "Bern"))
+
+    def test_words_stay_as_they_are(self):
+        for model, words in self.WORDS.items():
+            body = {"model": model, "messages": HELLO, "temperature": 0, "tools": [strict(TOOL, parameters=CITY)]}
+            choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+            self.assertEqual((choice["message"]["content"], choice["finish_reason"]), (words, "stop"))
+        body["model"] = "harmony-words"
+        self.assertEqual(self.server.post("/v1/chat/completions", body)["choices"][0]["message"]["reasoning_content"], "Let me see.")
+        message = self.server.post("/v1/chat/completions", {**body, "thinking_budget_tokens": 1})["choices"][0]["message"]
+        self.assertEqual(message["reasoning_content"], "Let me")
+
+    def test_refused_by_name(self):
+        chat, bad = "/v1/chat/completions", {"type": "object", "properties": {"city": {"not": {}}}}
+        for model in self.MODELS:
+            body = {"model": model, "messages": HELLO, "temperature": 0, "max_tokens": 1}
+            problem = self.refused(chat, {**body, "tools": [strict(OTHER), strict(TOOL, parameters=bad)]}, "tools")
+            for word in ("get_weather", "not", "#/properties/city/not"):
+                self.assertIn(word, problem["message"])
+            self.server.post(chat, {**body, "tools": [strict(OTHER), strict(TOOL, False, parameters=bad)]})
+            self.server.post(chat, {**body, "tools": [strict(TOOL, parameters=bad)], "tool_choice": "none"})
+            self.refused(chat, {**body, "tools": [strict(TOOL)], "ignore_eos": True}, "tools")
+        self.refused(chat, {**body, "tools": [strict(TOOL, "yes")]}, "tools[0].function.strict")
+
+    def test_a_family_whose_calls_cannot_be_bound(self):
+        with tempfile.TemporaryDirectory(prefix="quern-strict-") as folder:
+            template = "{{ tools | tojson }} <|tool_call>call:NAME{}<tool_call|>{% for m in messages %}{{ m.content }}{% endfor %}"
+            server = Server("-m", with_template(tiny(), f"{folder}/model.gguf", template))
+            self.addCleanup(server.stop)
+            body = {"messages": HELLO, "tools": [strict(TOOL)], "max_tokens": 1}
+            problem = server.post("/v1/chat/completions", body, 400)["error"]
+            self.assertEqual(problem["param"], "tools")
+            self.assertIn("strict", problem["message"])
+            server.post("/v1/chat/completions", {**body, "tools": [strict(TOOL, False)]})
+
+
 class Texts(ServerTest):
     ARGS = ("-m", tiny(), "-c", "256", "--ping", "0.1", "--parallel", "2")
 

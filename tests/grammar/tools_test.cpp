@@ -63,6 +63,39 @@ TEST(Tools, Automatic) {
   EXPECT_FALSE(fits(between, "a<tool_call>b"));
 }
 
+// Text that would be something else if it began so.
+TEST(Tools, WhatAFirstTextDoesNotBeginWith) {
+  ToolOptions options;
+  options.mode = CallMode::automatic;
+  options.not_first = {{"{"}, {"<think>"}};
+  for (const bool between : {false, true}) {
+    options.text_between = between;
+    const Grammar g = compiled(Grammar::from_tools(kFunctions, kHermes, options));
+    for (const std::string& text :
+         {std::string(), std::string(" \n"), std::string("a {"), std::string("<thin"), std::string(" <thin>"),
+          std::string("<<think>"), std::string("\n<tool"), kCall, " \n" + kCall, "<t" + kCall, "a<think>" + kCall})
+      EXPECT_TRUE(fits(g, text)) << text;
+    for (const std::string& text :
+         {std::string("{"), std::string(" \n{"), std::string("<think>"), std::string("\t<think>a"), "<think>" + kCall})
+      EXPECT_FALSE(fits(g, text)) << text;
+    EXPECT_EQ(fits(g, kCall + "{<think>"), between);
+  }
+  options.not_first = {{""}};
+  EXPECT_NE(problem(Grammar::from_tools(kFunctions, kHermes, options)).find("begin with is empty"), std::string::npos);
+  // Of a token that is text as well, neither spelling.
+  auto entries = std::vector<TokenEntry>{};
+  for (int b = 0; b < 256; ++b) entries.push_back({std::string(1, static_cast<char>(b)), TokenKind::text});
+  entries.push_back({"<think>", TokenKind::both});
+  entries.push_back({"", TokenKind::end});
+  for (const bool both : {true, false}) {
+    options.not_first = {{"<think>", true, both}};
+    Matcher m = matcher(compiled(Grammar::from_tools(kFunctions, kHermes, options)), *Vocabulary::create(entries));
+    EXPECT_EQ(testing::allows(m, 256), !both);
+    ASSERT_TRUE(m.accept('a').ok());
+    EXPECT_TRUE(testing::allows(m, 256));
+  }
+}
+
 TEST(Tools, Markers) {
   const CallForm form = {{{"[TOOL_CALLS]", true}}, {{"[ARGS]", true}}, {}, {}};
   ToolOptions options;
@@ -135,9 +168,11 @@ TEST(Tools, GrammarsAfterATrigger) {
   EXPECT_FALSE(Grammar::after_trigger(std::vector<Piece>{{""}}, g).ok());
 }
 
+const std::vector<Piece> kOpen = {{"<t>"}};
+
 TEST(Tools, BlocksOfFreeTextFirst) {
   const Grammar inner = gbnf("root ::= [0-9]+");
-  Lead lead{.open = {{"<t>"}}, .close = {{"</t>"}}, .max_breaks = 2};
+  Lead lead{.open = {kOpen}, .close = {{"</t>"}}, .max_breaks = 2};
   const Grammar once = compiled(Grammar::after_lead(lead, inner));
   for (const char* text : {"1", "<t></t>1", "<t>a < b</t\n</t>\n\n12", "<t>7<t></t>8"})
     EXPECT_TRUE(fits(once, text)) << text;
@@ -148,13 +183,18 @@ TEST(Tools, BlocksOfFreeTextFirst) {
   const Grammar open = compiled(Grammar::after_lead(lead, inner));
   for (const char* text : {"</t>1", "a\n</t>\n1"}) EXPECT_TRUE(fits(open, text)) << text;
   for (const char* text : {"1", "<t></t><t></t>1"}) EXPECT_FALSE(fits(open, text)) << text;
-  Lead several{.open = {{"[a]"}}, .close = {{"[e]"}, {"again"}}, .max_blocks = Lead::kAnyNumber, .then = {{"[f]"}}};
+  Lead several{.open = {{Piece{"[a]"}}, {Piece{"[b]"}, Piece{"[c]"}}},
+               .close = {{"[e]"}, {"again"}},
+               .max_blocks = Lead::kAnyNumber,
+               .then = {{"[f]"}}};
   const Grammar channels = compiled(Grammar::after_lead(several, inner));
-  for (const char* text : {"[f]1", "[a]x[e]again[a][e]again[f]1"}) EXPECT_TRUE(fits(channels, text)) << text;
-  for (const char* text : {"1", "[a]x[e][f]1", "[a]x[e]again1"}) EXPECT_FALSE(fits(channels, text)) << text;
+  for (const char* text : {"[f]1", "[a]x[e]again[a][e]again[f]1", "[b][c]x[e]again[a][e]again[f]1"})
+    EXPECT_TRUE(fits(channels, text)) << text;
+  for (const char* text : {"1", "[a]x[e][f]1", "[a]x[e]again1", "[b]x[e]again[f]1"})
+    EXPECT_FALSE(fits(channels, text)) << text;
   EXPECT_TRUE(fits(compiled(Grammar::after_lead({}, inner)), "12"));
-  EXPECT_FALSE(Grammar::after_lead({.open = {{"<t>"}}}, inner).ok());
-  EXPECT_FALSE(Grammar::after_lead({.open = {{"<t>"}}, .close = {{""}}}, inner).ok());
+  EXPECT_FALSE(Grammar::after_lead({.open = {kOpen}}, inner).ok());
+  EXPECT_FALSE(Grammar::after_lead({.open = {kOpen}, .close = {{""}}}, inner).ok());
 }
 
 // A user-defined token stands for its text too: neither spelling may lead past the end of the block.
@@ -166,7 +206,7 @@ TEST(Tools, ATokenThatIsTextEndsABlockEitherWay) {
   const auto vocabulary = Vocabulary::create(entries);
   ASSERT_TRUE(vocabulary.ok());
   for (const bool both : {true, false}) {
-    const Lead lead{.open = {{"<t>"}}, .close = {{"</t>", true, both}}, .inside = true, .max_blocks = 0};
+    const Lead lead{.open = {kOpen}, .close = {{"</t>", true, both}}, .inside = true, .max_blocks = 0};
     Matcher m = matcher(compiled(Grammar::after_lead(lead, gbnf("root ::= [0-9]"))), *vocabulary);
     ASSERT_TRUE(m.accept('a').ok());
     ASSERT_TRUE(m.accept(256).ok());
@@ -177,7 +217,7 @@ TEST(Tools, ATokenThatIsTextEndsABlockEitherWay) {
 
 TEST(Tools, NoOtherControlTokensInABlock) {
   const auto vocabulary = bytes_and({}, {"<end>", "<endless>", "<other>"});
-  const Lead lead{.open = {{"<t>"}}, .close = {{"<end>", true}}, .inside = true, .max_blocks = 0};
+  const Lead lead{.open = {kOpen}, .close = {{"<end>", true}}, .inside = true, .max_blocks = 0};
   Matcher m = matcher(compiled(Grammar::after_lead(lead, gbnf("root ::= [0-9]"))), vocabulary);
   EXPECT_TRUE(testing::allows(m, 'x'));
   EXPECT_TRUE(testing::allows(m, 256));
