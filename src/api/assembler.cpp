@@ -1,6 +1,7 @@
 #include "api/assembler.h"
 
 #include "api/prepare.h"
+#include "token/argument_types.h"
 
 namespace quern::api {
 
@@ -20,8 +21,9 @@ Assembler::Assembler(const Request& request, const engine::Engine& engine, const
       parallel_(request.parallel_tool_calls) {
   if (rendered == nullptr) return;
   const auto& supports = engine.chat_template()->supports();
-  parser_ =
-      token::make_reply_parser(supports.reply, &engine.tokenizer(), calls_ ? supports.calls : token::CallFormat::none);
+  parser_ = calls_ ? token::make_reply_parser(supports.reply, &engine.tokenizer(), supports.calls,
+                                              token::text_arguments(request.tools))
+                   : token::make_reply_parser(supports.reply, &engine.tokenizer());
   parser_->follow(*rendered);
 }
 

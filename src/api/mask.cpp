@@ -103,6 +103,11 @@ Result<Calls> calls_of(const engine::Engine& engine, const Request& request, boo
   Calls calls;
   calls.form = {pieces_of(tokenizer, syntax->before_name), pieces_of(tokenizer, syntax->before_arguments),
                 pieces_of(tokenizer, syntax->after), pieces_of(tokenizer, syntax->between)};
+  if (syntax->tags) {
+    const auto& tags = *syntax->tags;
+    calls.form.tags = {pieces_of(tokenizer, tags.before_key), pieces_of(tokenizer, tags.before_value),
+                       pieces_of(tokenizer, tags.behind_json), pieces_of(tokenizer, tags.end)};
+  }
   calls.options.schema.space = grammar::JsonSpace::single;
   calls.options.max_calls = request.parallel_tool_calls && syntax->several ? 0 : 1;
   for (const Json& tool : request.tools) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ inline constexpr uint32_t kMaxIndent = 40;
 
 struct SchemaOptions {
   JsonSpace space = JsonSpace::indented;
+  bool in_tags = false;  // '<' stands in strings only as \u003c, so that no tag does
 };
 
 // Text and tokens in the order in which a model writes them.
@@ -39,10 +41,17 @@ struct Piece {
   bool both = false;    // of a marker: the token also stands for its text (user-defined), so free text ends with either
 };
 
-// How a model family writes a call: before_name NAME before_arguments JSON after.
+// Arguments one by one: before_key KEY before_value VALUE end. A value is JSON, then behind_json; or, where its schema
+// says so (token::is_text_argument), any text in which end's first piece is not.
+struct ArgumentTags {
+  std::vector<Piece> before_key, before_value, behind_json, end;
+};
+
+// How a model family writes a call: before_name NAME before_arguments ARGUMENTS after.
 struct CallForm {
   std::vector<Piece> before_name, before_arguments, after;
-  std::vector<Piece> between;  // between two calls
+  std::vector<Piece> between;             // between two calls
+  std::optional<ArgumentTags> tags = {};  // none: arguments are a JSON object
 };
 
 struct Function {

@@ -96,6 +96,109 @@ TEST(Tools, WhatAFirstTextDoesNotBeginWith) {
   }
 }
 
+const CallForm kTags = {{{"<tool_call>"}, {"\n<function="}},
+                        {{">\n"}},
+                        {{"</function>\n</tool_call>"}},
+                        {{"\n"}},
+                        ArgumentTags{{{"<parameter="}}, {{">\n"}}, {{"\n"}}, {{"</parameter>"}, {"\n"}}}};
+
+std::string tagged(const std::string& name, const std::vector<std::pair<std::string, std::string>>& arguments) {
+  std::string out = "<tool_call>\n<function=" + name + ">\n";
+  for (const auto& [key, value] : arguments) out += "<parameter=" + key + ">\n" + value + "\n</parameter>\n";
+  return out + "</function>\n</tool_call>";
+}
+
+TEST(Tools, ArgumentsInTags) {
+  const std::vector<Function> functions = {
+      {"f", R"({"type":"object","properties":{
+         "city":{"type":"string"},"side":{"enum":["a b","c"]},"n":{"type":"integer","minimum":1},
+         "list":{"type":"array","items":{"type":"string"}},"maybe":{"anyOf":[{"type":"boolean"},{"type":"null"}]}},
+         "required":["city","n"]})"},
+      {"anything", ""},
+      {"nothing", R"({"type":"object","properties":{}})"},
+      {"numbers", R"({"type":"object","additionalProperties":{"type":"number"}})"},
+  };
+  for (const bool automatic : {false, true}) {
+    ToolOptions options;
+    options.mode = automatic ? CallMode::automatic : CallMode::required;
+    const Grammar g = compiled(Grammar::from_tools(functions, kTags, options));
+    const std::string before = automatic ? "Let me see. <para" : "";
+    for (const std::string& call :
+         {tagged("f", {{"city", "Bonn"}, {"n", "2"}}), tagged("f", {{"city", "\n <b>\"</param>\n\n"}, {"n", "12"}}),
+          "<tool_call>\n<function=f>\n<parameter=city>\nBonn</parameter>\n<parameter=n>\n2\n</parameter>\n</function>\n"
+          "</tool_call>" +
+              std::string(),
+          tagged("f", {{"city", ""}, {"side", "a b"}, {"n", "1"}, {"list", "[\"x > \\u003cy\"]"}, {"maybe", "null"}}),
+          tagged("anything", {}), tagged("anything", {{"a", "[1]"}, {"b-2", "two words"}}), tagged("nothing", {}),
+          tagged("numbers", {{"a", "1.5"}})})
+      EXPECT_TRUE(fits(g, before + call)) << call;
+    for (const std::string& call :
+         {tagged("f", {}), tagged("f", {{"city", "Bonn"}}), tagged("f", {{"n", "2"}, {"city", "Bonn"}}),
+          tagged("f", {{"city", "Bonn"}, {"n", "0"}}), tagged("f", {{"city", "Bonn"}, {"n", "two"}}),
+          tagged("f", {{"city", "Bonn"}, {"side", "d"}, {"n", "1"}}),
+          tagged("f", {{"city", "Bonn"}, {"n", "1"}, {"list", "[\"<\"]"}}),
+          tagged("f", {{"city", "a</parameter>b"}, {"n", "1"}}),
+          tagged("f", {{"city", "a"}, {"n", "1"}, {"other", "1"}}), tagged("anything", {{"a b", "1"}}),
+          tagged("nothing", {{"a", "1"}}), tagged("numbers", {{"a", "b"}}), tagged("g", {}), kCall})
+      EXPECT_FALSE(fits(g, before + call)) << call;
+  }
+}
+
+// An end that is a token: its text ends a value too.
+TEST(Tools, TokensAsTags) {
+  const CallForm form = {{{"<tool_call>", true}},
+                         {{"\n"}},
+                         {{"</tool_call>", true}},
+                         {{"\n"}},
+                         ArgumentTags{{{"<k>", true}}, {{"</k>", true}, {"<v>", true}}, {}, {{"</v>", true}}}};
+  const auto vocabulary = bytes_and({}, {"<tool_call>", "</tool_call>", "<k>", "</k>", "<v>", "</v>"});
+  const int32_t call_end = 257, value_end = 261;
+  const std::vector<Function> functions = {
+      {"f", R"({"properties":{"s":{"type":"string"},"n":{"type":"integer"}},"required":["s"]})"}};
+  const auto ready = [&] {
+    Matcher m = matcher(compiled(Grammar::from_tools(functions, form, {})), vocabulary);
+    const auto forced = *m.forced_tokens();
+    EXPECT_FALSE(forced.empty());
+    for (const int32_t id : forced) EXPECT_TRUE(m.accept(id).ok());
+    EXPECT_TRUE(m.accept_text("a\"<b").ok());
+    EXPECT_FALSE(testing::allows(m, call_end));
+    return m;
+  };
+  Matcher by_token = ready();
+  ASSERT_TRUE(by_token.accept(value_end).ok());
+  EXPECT_TRUE(testing::allows(by_token, call_end));
+  EXPECT_FALSE(testing::allows(by_token, 'x'));
+  Matcher by_text = ready();
+  ASSERT_TRUE(by_text.accept_text("</v>").ok());
+  EXPECT_FALSE(testing::allows(by_text, 'x'));
+  EXPECT_TRUE(testing::allows(by_text, call_end));
+}
+
+TEST(Tools, WhatArgumentsInTagsCannotKeep) {
+  const auto error = [](const char* schema) {
+    return problem(Grammar::from_tools(std::vector<Function>{{"f", schema}}, kTags, {}));
+  };
+  for (const auto& [schema, word] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"({"properties":{"a":{"type":"string","pattern":"x"}}})", "pattern"},
+           {R"({"properties":{"a":{"type":"string","minLength":2}}})", "#/properties/a"},
+           {R"({"properties":{"a":{"type":"string","format":"date"}}})", "format"},
+           {R"({"properties":{"a<b":{}}})", "a<b"},
+           {R"({"minProperties":1})", "minProperties"},
+           {R"({"maxProperties":1})", "maxProperties"},
+           {R"({"enum":[{"a":1}]})", "enum"},
+           {R"({"properties":{"a":{"not":{}}}})", "not"}}) {
+    EXPECT_NE(error(schema).find("function 'f'"), std::string::npos) << error(schema);
+    EXPECT_NE(error(schema).find(word), std::string::npos) << error(schema);
+  }
+  // As JSON most of them can be kept.
+  EXPECT_TRUE(Grammar::from_tools(
+                  std::vector<Function>{{"f", R"({"properties":{"a":{"type":"string","pattern":"x"}}})"}}, kHermes, {})
+                  .ok());
+  CallForm no_end = kTags;
+  no_end.tags->end.clear();
+  EXPECT_NE(problem(Grammar::from_tools(kFunctions, no_end, {})).find("end is empty"), std::string::npos);
+}
+
 TEST(Tools, Markers) {
   const CallForm form = {{{"[TOOL_CALLS]", true}}, {{"[ARGS]", true}}, {}, {}};
   ToolOptions options;
