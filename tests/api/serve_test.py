@@ -462,7 +462,7 @@ ZURICH = {"city": "Zürich"}
 
 class StrictCalling(ServerTest):
     """Models that call with a city that the schema of a strict tool does not have, and models that say words."""
-    MODELS = ("harmony-tools", "tagged-tools", "tagged-words", "bare-tools")
+    MODELS = ("harmony-tools", "tagged-tools", "tagged-words", "bare-tools", "arg-tools")
     WORDS = {"harmony-words": "It is four.", "bare-words": "I look {it} up."}
     ARGS = tuple(a for name in (*MODELS, *WORDS) for a in ("-m", f"{name}=" + scripted(name)))
 
@@ -533,6 +533,56 @@ class StrictCalling(ServerTest):
             self.assertEqual(problem["param"], "tools")
             self.assertIn("strict", problem["message"])
             server.post("/v1/chat/completions", {**body, "tools": [strict(TOOL, False)]})
+
+
+class TagCalling(ServerTest):
+    """Calls whose arguments stand in tags, which the schemas' types make JSON of."""
+    ARGS = ("-m", "xml=" + scripted("xml-tools"), "-m", "arg=" + scripted("arg-tools"))
+    DAYS = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+
+    def ask(self, model, tools, stream, **more):
+        body = {"model": model, "messages": HELLO, "temperature": 0, "tools": tools, **more}
+        if not stream:
+            choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+            self.assertEqual(choice["finish_reason"], "tool_calls", choice)
+            call = choice["message"]["tool_calls"][0]["function"]
+            return choice["message"]["content"] or "", call["name"], json.loads(call["arguments"])
+        deltas = [e["choices"][0]["delta"] for e in self.server.events("/v1/chat/completions", body)[:-1]]
+        calls = [c["function"] for d in deltas for c in d.get("tool_calls", [])]
+        return "".join(d.get("content") or "" for d in deltas), calls[0]["name"], json.loads("".join(c.get("arguments") or "" for c in calls))
+
+    def test_call(self):
+        for stream in (False, True):
+            self.assertEqual(self.ask("xml", [strict(TOOL, False, parameters=self.DAYS)], stream), ("I look.", "get_weather", {"city": "Zürich", "days": 2}))
+            self.assertEqual(self.ask("xml", [TOOL], stream), ("I look.", "get_weather", {"city": "Zürich", "days": "2"}))
+            self.assertEqual(self.ask("arg", [TOOL], stream), ("", "get_weather", {"city": "Zürich"}))
+        answer = self.server.post("/v1/messages", {"model": "xml", "max_tokens": 99, "messages": HELLO, "temperature": 0,
+                                                   "tools": [{"name": "get_weather", "input_schema": self.DAYS}]})
+        self.assertEqual(answer["content"][-1]["input"], {"city": "Zürich", "days": 2})
+
+    def test_history(self):
+        turn = {"role": "assistant", "content": "", "tool_calls": [{"id": "abcdefghi", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Bern"}'}}]}
+        result = {"role": "tool", "tool_call_id": "abcdefghi", "content": "3 degrees"}
+        for model, words in (("xml", "<function=get_weather>\n<parameter=city>\nBern\n</parameter>"), ("arg", "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Bern</arg_value>")):
+            self.assertIn(words, self.server.post("/apply-template", {"model": model, "messages": [*HELLO, turn, result], "tools": [TOOL]})["prompt"])
+
+    def test_bound(self):
+        for model, words in (("xml", "I look."), ("arg", "")):
+            for stream in (False, True):
+                text, name, arguments = self.ask(model, [OTHER, TOOL], stream, tool_choice={"type": "function", "function": {"name": "flip"}}, enable_thinking=False)
+                self.assertEqual((text, name), ("", "flip"))
+                self.assertTrue(is_roll(arguments), arguments)
+                text, name, arguments = self.ask(model, [strict(TOOL, parameters=CITY)], stream)
+                self.assertEqual((text, name), (words, "get_weather"))
+                self.assertIn(arguments.get("city"), ("Oslo", "Bern"))
+
+    def test_refused(self):
+        body = {"messages": HELLO, "tools": [strict(TOOL, parameters={"properties": {"city": {"type": "string", "pattern": "^a"}}})]}
+        for model in ("xml", "arg"):
+            for more, field in (({}, "tools"), ({"tool_choice": "required"}, "tool_choice")):
+                message = self.refused("/v1/chat/completions", {"model": model, **body, **more}, field)["message"]
+                self.assertIn("get_weather", message)
+                self.assertIn("pattern", message)
 
 
 class Texts(ServerTest):

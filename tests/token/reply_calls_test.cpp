@@ -366,5 +366,43 @@ TEST(ReplyCalls, WhatSyntaxWritesIsReadBack) {
   EXPECT_FALSE(call_syntax(ReplyFormat::plain, CallFormat::gemma, *tokenizer));
 }
 
+TEST(ReplyCalls, TagsThatSyntaxWritesAreReadBack) {
+  for (const bool tokens : {true, false}) {
+    testing::TestVocab vocab = testing::byte_vocab("gpt-2");
+    for (const char* name : {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"}) {
+      if (tokens) vocab.add(name, TokenType::control);
+    }
+    const auto tokenizer = vocab.build();
+    for (const CallFormat calls : {CallFormat::function_tags, CallFormat::argument_tags}) {
+      const auto syntax = call_syntax(ReplyFormat::plain, calls, *tokenizer);
+      ASSERT_TRUE(syntax && syntax->tags);
+      std::vector<TextPiece> pieces;
+      const auto add = [&](const std::vector<TextPiece>& more) {
+        pieces.insert(pieces.end(), more.begin(), more.end());
+      };
+      const auto argument = [&](const char* key, const char* value, bool json) {
+        add(syntax->tags->before_key);
+        pieces.push_back({key, false});
+        add(syntax->tags->before_value);
+        pieces.push_back({value, false});
+        if (json) add(syntax->tags->behind_json);
+        add(syntax->tags->end);
+      };
+      for (const char* name : {"f", "g"}) {
+        if (name[0] == 'g') add(syntax->between);
+        add(syntax->before_name);
+        pieces.push_back({name, false});
+        add(syntax->before_arguments);
+        if (name[0] == 'f') argument("s", " \"Oslo\" ", false);
+        if (name[0] == 'f') argument("n", "2", true);
+        add(syntax->after);
+      }
+      const auto parser = make_reply_parser(ReplyFormat::plain, tokenizer.get(), calls, types());
+      testing::read_pieces(*parser, pieces, 3);
+      EXPECT_EQ(shown(parser->reply()), R"(call f:{"s": " \"Oslo\" ", "n": 2}|call g:{})");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace quern::token

@@ -51,7 +51,7 @@ BARE = chatml_with_calls('<|python_tag|>{"name": ..., "parameters": ...}', (
     '{"name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}'))
 XML = chatml_with_calls("<tool_call>\n<function=NAME>\n<parameter=KEY>\nVALUE\n</parameter>\n</function>\n</tool_call>", (
     "<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments | items %}<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% endfor %}</function>\n</tool_call>"))
-ARGS = chatml_with_calls("<tool_call>NAME\n<arg_key>KEY</arg_key>\n<arg_value>VALUE</arg_value>\n</tool_call>", (
+ARGS = chatml_with_calls("<tool_call>NAME\n<arg_key>KEY ...", (
     "<tool_call>{{ c.function.name }}\n{% for k, v in c.function.arguments | items %}<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n{% endfor %}</tool_call>"))
 HARMONY_NAMES = ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"]
 
@@ -100,7 +100,8 @@ SCRIPTS = {
                   chain("\n", "I look.", "<tool_call>", "\n<function=get_weather>\n", "<parameter=city>\n", "Zürich", "\n</parameter>\n", "<parameter=days>\n", "2", "\n</parameter>\n</function>\n",
                         "</tool_call>", "<|im_end|>")),
     "arg-tools": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", ARGS,
-                  chain("\n", "<tool_call>", "get_weather\n", "<arg_key>", "city", "</arg_key>", "<arg_value>", "Zürich", "</arg_value>", "</tool_call>", "<|im_end|>")),
+                  chain("\n", "<tool_call>", "get_weather\n", "<arg_key>", "city", "</arg_key>", "<arg_value>", "Zürich", "</arg_value>", "\n") +
+                  [("\n", "</arg_value>", "</tool_call>"), ("</tool_call>", None, "<|im_end|>")]),
 }
 TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"]
 
