@@ -126,11 +126,13 @@ Result<Calls> calls_of(const engine::Engine& engine, const Request& request, boo
 Result<Grammar> free_grammar(const engine::Engine& engine, const Beginning& begin, Calls calls) {
   const auto& supports = engine.chat_template()->supports();
   if (supports.reply == token::ReplyFormat::harmony) {
-    // A message's header says what it is, so the last one is a call or the answer.
+    // A message's header says what it is, so the last one is a call, in either channel that models use, or the answer.
     QUERN_TRY(const Grammar call, Grammar::from_tools(calls.functions, calls.form, calls.options));
+    calls.form.before_name.back().text = "analysis to=functions.";
+    QUERN_TRY(const Grammar in_analysis, Grammar::from_tools(calls.functions, calls.form, calls.options));
     QUERN_TRY(const Grammar text, Grammar::from_gbnf("root ::= .*"));
     QUERN_TRY(const Grammar answer, Grammar::after_lead({.then = begin.text_head}, text));
-    return Grammar::any_of(std::array{call, answer});
+    return Grammar::any_of(std::array{call, in_analysis, answer});
   }
   grammar::ToolOptions options = calls.options;
   options.mode = grammar::CallMode::automatic;

@@ -462,7 +462,7 @@ ZURICH = {"city": "Zürich"}
 
 class StrictCalling(ServerTest):
     """Models that call with a city that the schema of a strict tool does not have, and models that say words."""
-    MODELS = ("harmony-tools", "tagged-tools", "tagged-words", "bare-tools", "arg-tools")
+    MODELS = ("harmony-tools", "harmony-analysis", "tagged-tools", "tagged-words", "bare-tools", "arg-tools")
     WORDS = {"harmony-words": "It is four.", "bare-words": "I look {it} up."}
     ARGS = tuple(a for name in (*MODELS, *WORDS) for a in ("-m", f"{name}=" + scripted(name)))
 

@@ -79,6 +79,7 @@ SCRIPTS = {
     "harmony-call": (HARMONY_NAMES, "<|return|>", HARMONY, ANALYSIS + [("<|channel|>", " see.", "commentary")] + CALL),
     # The same with tools announced.
     "harmony-tools": (HARMONY_NAMES, "<|return|>", HARMONY_TOOLS, ANALYSIS + [("<|channel|>", " see.", "commentary")] + CALL),
+    "harmony-analysis": (HARMONY_NAMES, "<|return|>", HARMONY_TOOLS, chain("t", "<|channel|>", "analysis", " to=functions.get_weather ", "<|constrain|>", "json", "<|message|>", '{"city":', ' "Zürich"}', "<|call|>")),
     "harmony-words": (HARMONY_NAMES, "<|return|>", HARMONY_TOOLS, ANALYSIS + FINAL),
     "think": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, THINK),
     "hostile": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, HOSTILE),
