@@ -136,10 +136,13 @@ Result<Grammar> free_grammar(const engine::Engine& engine, const Beginning& begi
   }
   grammar::ToolOptions options = calls.options;
   options.mode = grammar::CallMode::automatic;
+  // Where a block of reasoning may come first, a text that begins with a tag of one would be no text to who reads it.
+  if (begin.blocks.max_blocks > 0 && !begin.blocks.open.empty())
+    options.not_first = {begin.blocks.open[0][0], begin.blocks.close[0]};
   if (supports.calls == token::CallFormat::bare_json) {
     // Nothing shows that a call comes but the brace, so one at the beginning is a call's; so is what follows the mark
     // that some models put before it. What stands between calls is no text's beginning either.
-    options.not_first = {{"{"}, {";"}, {","}};
+    options.not_first.insert(options.not_first.end(), {{"{"}, {";"}, {","}});
     grammar::CallForm marked = calls.form;
     marked.before_name.insert(
         marked.before_name.begin(),
@@ -149,7 +152,6 @@ Result<Grammar> free_grammar(const engine::Engine& engine, const Beginning& begi
     return Grammar::any_of(std::array{call, text});
   }
   options.text_between = true;
-  if (begin.blocks.max_blocks > 0 && !begin.blocks.open.empty()) options.not_first = begin.blocks.open[0];
   return Grammar::from_tools(calls.functions, calls.form, options);
 }
 
