@@ -44,9 +44,9 @@ size_t XmlCall::feed(std::string_view text, CallSink& sink) {
   size_t n = 0;
   while (n < text.size() && state_ == State::open) {
     const char c = text[n++];
-    if (!begun_) held_ += c;
-    step(c);
-    if (held_.size() > kMaxHeld) fail();
+    if (!begun_ || place_ != Place::value) tags_ += c;
+    if (tags_.size() > kMaxHeld) fail();
+    if (state_ == State::open) step(c);
     pass_on(sink);
   }
   return n;
@@ -62,13 +62,7 @@ void XmlCall::pass_on(CallSink& sink) {
   if (json_.empty()) return;
   if (!begun_) sink.call(name_);
   begun_ = true;
-  held_.clear();
   sink.arguments(std::exchange(json_, {}));
-}
-
-void XmlCall::fail() {
-  if (begun_) held_ = word_;
-  state_ = State::failed;
 }
 
 XmlCall::Tag XmlCall::take_tag(char c, std::string_view first, std::string_view second) {
@@ -111,11 +105,10 @@ void XmlCall::step(char c) {
     }
     case Place::key:
       key_ += c;
-      word_ += c;
+      if (key_.size() > kMaxName + form_->after_key.size()) return fail();
       if (!key_.ends_with(form_->after_key)) return;
       key_.resize(key_.size() - form_->after_key.size());
-      if (key_.empty() || key_.size() > kMaxName) return fail();
-      word_.clear();
+      if (key_.empty()) return fail();
       place_ = Place::before_value;
       if (form_->before_value.empty()) begin_value();
       return;
@@ -135,6 +128,7 @@ void XmlCall::end_name() {
 void XmlCall::begin_value() {
   place_ = Place::value;
   first_of_value_ = true;
+  tags_.clear();
   text_value_ = !is_text_ || is_text_(name_, key_);
   json_ += any_value_ ? ", " : "{";
   json_ += json_string(std::exchange(key_, {})) + ": ";

@@ -36,8 +36,9 @@ class XmlCall {
   State state() const { return state_; }
   bool in_text() const { return place_ == Place::value; }
   bool begun() const { return begun_; }
-  const std::string& held() const { return held_; }  // all text so far; once begun, of a tag at which it failed
-  void close(CallSink& sink);                        // what is around the call ends
+  // All text so far, and of one that has begun and failed, all since its last value.
+  std::string_view held() const { return begun_ && state_ != State::failed ? std::string_view() : tags_; }
+  void close(CallSink& sink);  // what is around the call ends
 
  private:
   enum class Place : uint8_t { before_name, name, before_key, key, before_value, value };
@@ -51,7 +52,7 @@ class XmlCall {
   void take_value(char c);
   void end_value();
   void end_call();
-  void fail();
+  void fail() { state_ = State::failed; }
   void pass_on(CallSink& sink);
 
   const XmlCallForm* form_;
@@ -60,7 +61,8 @@ class XmlCall {
   Place place_ = Place::before_name;
   bool begun_ = false, any_value_ = false;
   bool text_value_ = true, first_of_value_ = true;
-  std::string held_, name_, key_;
+  std::string tags_;  // what has been read since the last value, or from the beginning
+  std::string name_, key_;
   std::string word_;   // a tag as it is read
   std::string value_;  // that is no text, as it is read
   std::string json_;   // arguments that have not been passed on

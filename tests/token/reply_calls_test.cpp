@@ -236,6 +236,9 @@ TEST(ReplyCalls, ArgumentTags) {
       {"<tool_call>{\"name\": \"f\"}</tool_call>", "content:<tool_call>{\"name\": \"f\"}</tool_call>"},
       {"<tool_call>f\n<arg_key>s</arg_key>a</tool_call>", "content:<tool_call>f\n<arg_key>s</arg_key>a</tool_call>"},
       {"<tool_call>f\n<arg_key>s</arg_key><arg_value>a</arg_value>b</tool_call>c", "content:bc|call f:{\"s\": \"a\""},
+      {"<tool_call>f<arg_key>s</arg_key><arg_value>a</arg_value>\n<arg_key>t</arg_key>?</tool_call>c",
+       "content:\n<arg_key>t</arg_key>?c|call f:{\"s\": \"a\""},
+      {"<tool_call>f<arg_key>s</arg_key><arg_value>a</arg_value><arg_key>t</arg_", "call f:{\"s\": \"a\""},
       {"<tool_call></tool_call>", "content:<tool_call></tool_call>"},
       {"a <arg_key> b", "content:a <arg_key> b"},
   };
