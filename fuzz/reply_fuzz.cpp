@@ -24,11 +24,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(bytes) + 2, size - 2);
   const size_t step = 1 + bytes[1] / 5 % 16;
   const auto format = static_cast<ReplyFormat>(bytes[0] % 4);
-  const auto calls = static_cast<CallFormat>(bytes[1] % 5);
-  const auto whole = make_reply_parser(format, nullptr, calls);
+  const auto calls = static_cast<CallFormat>(bytes[1] % kCallFormats);
+  const auto is_text = [](std::string_view function, std::string_view key) { return function.size() < key.size(); };
+  const auto whole = make_reply_parser(format, nullptr, calls, is_text);
   whole->feed({text, true});
   whole->finish();
-  const auto cut = make_reply_parser(format, nullptr, calls);
+  const auto cut = make_reply_parser(format, nullptr, calls, is_text);
   for (size_t at = 0; at < text.size(); at += step) cut->feed({text.substr(at, step), true});
   cut->finish();
   if (!same(whole->reply(), cut->reply())) std::abort();

@@ -1,5 +1,6 @@
 // Names, schemas and markup of any bytes as calls of tools: refused by name, or a grammar that can be walked. The
-// input: a byte of options, then name, schema and the four parts of the form, each ended by a line break.
+// input: a byte of options, then name, schema, the four parts of the form, and four more where arguments stand in tags,
+// each ended by a line break.
 #include <algorithm>
 #include <cstdlib>
 
@@ -18,10 +19,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   const std::string name = next(), schema = next();
   const Function functions[] = {{name, schema}, {"other", ""}};
-  const CallForm form = {{{next()}}, {{next()}}, {{next()}}, {{next(), (data[0] & 8) != 0}}};
+  CallForm form = {{{next()}}, {{next()}}, {{next()}}, {{next(), (data[0] & 8) != 0}}};
+  if ((data[0] & 128) != 0) form.tags = {{{next()}}, {{next()}}, {{next()}}, {{next(), (data[0] & 8) != 0}, {"\n"}}};
   ToolOptions options;
   options.mode = (data[0] & 1) != 0 ? CallMode::automatic : CallMode::required;
   options.text_between = (data[0] & 2) != 0;
+  if ((data[0] & 64) != 0) options.not_first = {{next()}, {"<", true, true}};
   options.max_calls = data[0] / 16U % 4U;
   options.schema.space = (data[0] & 4) != 0 ? JsonSpace::compact : JsonSpace::indented;
   const auto grammar = Grammar::from_tools(functions, form, options);

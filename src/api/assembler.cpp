@@ -1,6 +1,7 @@
 #include "api/assembler.h"
 
 #include "api/prepare.h"
+#include "token/argument_types.h"
 
 namespace quern::api {
 
@@ -20,8 +21,9 @@ Assembler::Assembler(const Request& request, const engine::Engine& engine, const
       parallel_(request.parallel_tool_calls) {
   if (rendered == nullptr) return;
   const auto& supports = engine.chat_template()->supports();
-  parser_ =
-      token::make_reply_parser(supports.reply, &engine.tokenizer(), calls_ ? supports.calls : token::CallFormat::none);
+  parser_ = calls_ ? token::make_reply_parser(supports.reply, &engine.tokenizer(), supports.calls,
+                                              token::text_arguments(request.tools))
+                   : token::make_reply_parser(supports.reply, &engine.tokenizer());
   parser_->follow(*rendered);
 }
 
@@ -71,7 +73,6 @@ void Assembler::keep(std::vector<token::ReplyDelta>& deltas) {
         choice_.reply.calls.back().arguments += delta.text;
         break;
     }
-    in_reasoning_ = delta.kind == Kind::reasoning;
     kept.push_back(std::move(delta));
   }
   deltas = std::move(kept);
@@ -117,10 +118,11 @@ Progress Assembler::take(const serve::Event& event) {
     choice_.usage.cached = prompt->n_cached;
     choice_.prompt_scores = prompt->scores;
   } else if (const auto* token = std::get_if<serve::Token>(&event)) {
+    const bool reasoned = parser_ != nullptr && parser_->reasons();
     progress.deltas = parse(token->pieces, false);
     keep(progress.deltas);
     ++choice_.usage.completion;
-    if (in_reasoning_) ++choice_.usage.reasoning;
+    if (reasoned && parser_->reasons()) ++choice_.usage.reasoning;  // the markup around it is not counted
     if (token->score) {
       choice_.scores.push_back(*token->score);
       progress.scores.push_back(*token->score);

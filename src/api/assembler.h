@@ -59,7 +59,7 @@ class Assembler {
   bool calls_, parallel_;                       // the request has tools; several calls are welcome
   std::unique_ptr<token::ReplyParser> parser_;  // null: plain text
   Choice choice_;
-  bool ended_ = false, enough_ = false, in_reasoning_ = false;
+  bool ended_ = false, enough_ = false;
 };
 
 // The problem that a refusal or a failed answer is for a client.

@@ -1,4 +1,5 @@
-// What an answer may be, where a request says so: response_format, grammar, and a tool choice that makes calls a must.
+// What an answer may be, where a request says so: response_format, grammar, a tool choice that makes calls a must, and
+// tools that are strict.
 #pragma once
 
 #include <memory>

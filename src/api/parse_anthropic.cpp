@@ -147,7 +147,7 @@ void read_tools_of_anthropic(Fields& fields, const Defaults& defaults, ProblemSl
     tool.only("type", "custom", "only tools of the client are supported");
     add_tool(tool, "input_schema", out);
     tool.without_effect(
-        {"cache_control", "strict", "eager_input_streaming", "input_examples", "defer_loading", "allowed_callers"});
+        {"cache_control", "eager_input_streaming", "input_examples", "defer_loading", "allowed_callers"});
     tool.finish();
   }
 }

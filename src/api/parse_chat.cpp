@@ -136,7 +136,6 @@ void read_tools(Fields& fields, const Defaults& defaults, ProblemSlot* problem, 
     if (function == nullptr) return;
     Fields inner(*function, where + ".function", problem);
     add_tool(inner, "parameters", out);
-    inner.without_effect({"strict"});  // arguments follow the schema where calls are enforced
     inner.finish();
     tool.without_effect({"cache_control"});
     tool.finish();

@@ -150,6 +150,8 @@ void add_tool(Fields& fields, std::string_view schema_field, Request* out) {
   if (has_tool(*out, name)) return fields.refuse("name", "is given to two tools");
   function["name"] = name;
   if (fields.text("description", &description)) function["description"] = description;
+  bool strict = false;
+  if (fields.flag("strict", &strict) && strict) out->strict_tools.insert(name);
   const Json* schema = fields.object(schema_field);
   function["parameters"] = schema != nullptr ? *schema : Json{{"type", "object"}, {"properties", Json::object()}};
   if (out->tools.is_null()) out->tools = Json::array();

@@ -22,7 +22,7 @@ void read_messages(Fields& fields, const Defaults& defaults, ProblemSlot* proble
 void read_tools(Fields& fields, const Defaults& defaults, ProblemSlot* problem, Request* out);
 void read_tool_choice(Fields& fields, ProblemSlot* problem, Request* out);
 void read_effort(Fields& fields, std::string_view field, Request* out);
-// One function of a request: its name, description and schema of parameters, into out->tools.
+// One function of a request: its name, description, schema of parameters and `strict`, into out->tools.
 void add_tool(Fields& fields, std::string_view schema_field, Request* out);
 // Whether a tool of this name was added.
 bool has_tool(const Request& request, std::string_view name);

@@ -149,7 +149,7 @@ void read_flat_tools(Fields& fields, const Defaults& defaults, ProblemSlot* prob
     if (!tool.good()) return;
     if (type != "function") continue;
     add_tool(tool, "parameters", out);
-    tool.without_effect({"strict", "defer_loading"});
+    tool.without_effect({"defer_loading"});
     tool.finish();
   }
 }

@@ -173,18 +173,29 @@ Problem context_problem(int64_t n_prompt, int64_t n_ctx) {
                  .details = {{"n_prompt_tokens", n_prompt}, {"n_ctx", n_ctx}}};
 }
 
-std::optional<serve::Insertion> end_of_thinking(const engine::Engine& engine) {
+std::vector<int32_t> end_of_thinking(const engine::Engine& engine, bool to_call) {
   const token::ChatTemplate* chat = engine.chat_template();
-  if (chat == nullptr) return std::nullopt;
-  const char* tag = nullptr;
-  if (chat->supports().reply == token::ReplyFormat::think) tag = "</think>";
-  if (chat->supports().reply == token::ReplyFormat::bracketed_think) tag = "[/THINK]";
-  if (tag == nullptr) return std::nullopt;
-  const token::TextPiece pieces[] = {{"\n", false}, {tag, true}, {"\n\n", false}};
+  if (chat == nullptr) return {};
+  const auto pieces = token::end_of_reasoning(chat->supports().reply, to_call);
   auto ids = engine.tokenizer().encode(pieces, {.add_special = false});
-  if (!ids.ok() || ids->empty()) return std::nullopt;
-  return serve::Insertion{-1, std::move(*ids), tag};
+  return ids.ok() ? std::move(*ids) : std::vector<int32_t>();
 }
+
+namespace {
+
+std::optional<serve::Insertion> insertion_of(const engine::Engine& engine, const Request& request,
+                                             const engine::ChatPrompt& prompt) {
+  serve::Insertion insertion;
+  insertion.ids = end_of_thinking(engine, request.must_call());
+  if (insertion.ids.empty()) return std::nullopt;
+  insertion.reply = token::make_reply_parser(engine.chat_template()->supports().reply, &engine.tokenizer());
+  insertion.reply->follow(prompt.rendered);
+  if (request.thinking_budget > 0 && request.reasoning.thinking.value_or(true))
+    insertion.after_tokens = static_cast<int>(request.thinking_budget);
+  return insertion;
+}
+
+}  // namespace
 
 std::optional<Problem> prepare(const engine::Engine& engine, const Request& request,
                                const engine::ReasoningOptions& usual, Prepared* out) {
@@ -218,14 +229,10 @@ std::optional<Problem> make_submission(const serve::LoadedModel& model, const Re
   out->n_logprobs = request.top_logprobs;
   if (request.echo && request.top_logprobs >= 0) out->n_prompt_logprobs = request.top_logprobs;
   if (request.prompts.empty()) {
-    out->insertion = end_of_thinking(engine);
-    if (request.thinking_budget > 0) {
-      if (!out->insertion)
-        return refusal(request.dialect == Dialect::anthropic ? "thinking.budget_tokens" : "thinking_budget_tokens",
-                       "the model's replies have no block of reasoning to end");
-      if (request.reasoning.thinking.value_or(true))
-        out->insertion->after_tokens = static_cast<int>(request.thinking_budget);
-    }
+    out->insertion = insertion_of(engine, request, prompt);
+    if (request.thinking_budget > 0 && !out->insertion)
+      return refusal(request.dialect == Dialect::anthropic ? "thinking.budget_tokens" : "thinking_budget_tokens",
+                     "the model's replies have no reasoning to end");
   }
   return make_mask(model, request, prompt, &out->mask);
 }

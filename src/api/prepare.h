@@ -33,7 +33,8 @@ std::optional<Problem> check_token(const token::Tokenizer& tokenizer, int32_t id
 // "prompt is too long: 9000 tokens, ..." with both numbers, in the words and with the code that clients look for.
 Problem context_problem(int64_t n_prompt, int64_t n_ctx);
 
-// Whether the model's replies begin with reasoning that a budget or a client can end, and the ids that end it.
-std::optional<serve::Insertion> end_of_thinking(const engine::Engine& engine);
+// The ids that end reasoning, where a budget or a client can make it end; to_call: what follows must be a call. Empty
+// where the model's replies have none.
+std::vector<int32_t> end_of_thinking(const engine::Engine& engine, bool to_call);
 
 }  // namespace quern::api

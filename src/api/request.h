@@ -4,6 +4,7 @@
 // a field that is not known is refused.
 #pragma once
 
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,7 +38,8 @@ struct Request {
   std::vector<token::Message> messages;
   Json tools;  // as ChatOptions::tools, or null
   ToolChoice tool_choice = ToolChoice::automatic;
-  std::string tool_name;  // of ToolChoice::named
+  std::string tool_name;               // of ToolChoice::named
+  std::set<std::string> strict_tools;  // whose calls follow their schema whether or not they must come
   bool parallel_tool_calls = true;
   engine::ReasoningOptions reasoning;
   int64_t thinking_budget = 0;  // tokens; 0: no limit
@@ -53,6 +55,7 @@ struct Request {
 
   Dialect dialect = Dialect::openai;
   size_t n_calls() const;  // tool calls in messages
+  bool must_call() const { return tool_choice == ToolChoice::required || tool_choice == ToolChoice::named; }
 };
 
 struct Defaults {

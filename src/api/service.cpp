@@ -50,7 +50,7 @@ Json reasoning_json(const engine::Engine& engine) {
   return {{"thinks", chat != nullptr && chat->supports().reply != token::ReplyFormat::plain},
           {"effort", engine::reasoning_variables(engine, {.effort = "low", .thinking = {}}).ok()},
           {"switch", engine::reasoning_variables(engine, {.effort = {}, .thinking = false}).ok()},
-          {"end", end_of_thinking(engine).has_value()}};
+          {"end", !end_of_thinking(engine, false).empty()}};
 }
 
 }  // namespace

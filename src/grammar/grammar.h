@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ inline constexpr uint32_t kMaxIndent = 40;
 
 struct SchemaOptions {
   JsonSpace space = JsonSpace::indented;
+  bool in_tags = false;  // '<' stands in strings only as \u003c, so that no tag does
 };
 
 // Text and tokens in the order in which a model writes them.
@@ -39,10 +41,17 @@ struct Piece {
   bool both = false;    // of a marker: the token also stands for its text (user-defined), so free text ends with either
 };
 
-// How a model family writes a call: before_name NAME before_arguments JSON after.
+// Arguments one by one: before_key KEY before_value VALUE end. A value is JSON, then behind_json; or, where its schema
+// says so (token::is_text_argument), any text in which end's first piece is not.
+struct ArgumentTags {
+  std::vector<Piece> before_key, before_value, behind_json, end;
+};
+
+// How a model family writes a call: before_name NAME before_arguments ARGUMENTS after.
 struct CallForm {
   std::vector<Piece> before_name, before_arguments, after;
-  std::vector<Piece> between;  // between two calls
+  std::vector<Piece> between;             // between two calls
+  std::optional<ArgumentTags> tags = {};  // none: arguments are a JSON object
 };
 
 struct Function {
@@ -59,13 +68,16 @@ struct ToolOptions {
   CallMode mode = CallMode::required;
   size_t max_calls = 1;       // 0: any number
   bool text_between = false;  // automatic: after a call text may go on, and lead to more calls
+  // automatic: what the first text does not begin with, white space aside. A token that is also text counts as both.
+  std::vector<Piece> not_first = {};
   SchemaOptions schema;
 };
 
 // What comes before a grammar's text: blocks of free text, as reasoning is, and words that are always the same.
 struct Lead {
-  // Around a block, whose text has no close[0] in it; both empty: there are no blocks.
-  std::vector<Piece> open = {}, close = {};
+  // Around a block, whose text has no close[0] in it: one of the ways to open it, and its end. Both empty: no blocks.
+  std::vector<std::vector<Piece>> open = {};
+  std::vector<Piece> close = {};
   bool inside = false;                                // the first block is open already
   uint32_t max_blocks = 1;                            // more of them; kAnyNumber
   uint32_t max_breaks = 0;                            // line breaks behind a block

@@ -7,8 +7,13 @@
 namespace quern::grammar {
 
 SchemaCompiler::SchemaCompiler(NetworkBuilder& builder, const SchemaDocument& document, const SchemaOptions& options)
-    : b_(builder), document_(document), flattener_(document), space_(options.space), json_(builder, Spelling::json) {
-  json_char_ = add_json_char_rule(b_);
+    : b_(builder),
+      document_(document),
+      flattener_(document),
+      space_(options.space),
+      spelling_(options.in_tags ? Spelling::json_in_tags : Spelling::json),
+      json_(builder, spelling_) {
+  json_char_ = add_json_char_rule(b_, spelling_);
   indent_ = b_.add_rule("space");
   b_.literal(b_.start(indent_), b_.end(indent_), " ");
 }
@@ -38,10 +43,15 @@ Result<int32_t> SchemaCompiler::compile(bool only_objects) {
   Conjunction wanted{document_.root()};
   if (only_objects) wanted.push_back({&kObject, ""});
   QUERN_TRY(const int32_t root, rule_of(wanted));
+  QUERN_TRY_VOID(build_pending());
+  return root;
+}
+
+Result<void> SchemaCompiler::build_pending() {
   for (; !to_build_.empty() && !b_.full(); to_build_.pop_front()) {
     QUERN_TRY_VOID(build(to_build_.front().first, to_build_.front().second));
   }
-  return root;
+  return {};
 }
 
 Result<int32_t> SchemaCompiler::rule_of(const Conjunction& schemas) {
@@ -102,8 +112,15 @@ Result<void> SchemaCompiler::build_flat(int32_t from, int32_t to, const FlatSche
 
 void SchemaCompiler::build_values(int32_t from, int32_t to, const std::vector<Json>& values) {
   std::vector<std::string> texts;
-  for (const Json& value : values) texts.push_back(value.dump());
+  for (const Json& value : values) texts.push_back(spelled(value));
   build_literals(from, to, std::move(texts));
+}
+
+std::string SchemaCompiler::spelled(const Json& value) const {
+  std::string text = value.dump();
+  for (size_t at = 0; spelling_ == Spelling::json_in_tags && (at = text.find('<', at)) != text.npos;)
+    text.replace(at, 1, "\\u003c");
+  return text;
 }
 
 // A tree, so that equal beginnings are read once.

@@ -17,6 +17,8 @@ class SchemaCompiler {
   SchemaCompiler(NetworkBuilder& builder, const SchemaDocument& document, const SchemaOptions& options);
   // The rule of a whole text, with everything it needs; only objects, where a caller wants that.
   Result<int32_t> compile(bool only_objects = false);
+  // The same for objects whose members stand in tags.
+  Result<int32_t> compile_tagged(const ArgumentTags& tags);
 
  private:
   static constexpr size_t kMaxRules = 50000, kMaxObjectStates = 200000;
@@ -30,6 +32,12 @@ class SchemaCompiler {
   Result<void> build_array(int32_t from, int32_t to, const FlatSchema& flat);
   Result<void> build_object(int32_t from, int32_t to, const FlatSchema& flat);
   void build_values(int32_t from, int32_t to, const std::vector<Json>& values);
+  std::string spelled(const Json& value) const;
+  Result<void> build_pending();
+  // Members in tags (schema_tags.cpp).
+  Result<void> build_tagged(int32_t from, int32_t to, const FlatSchema& flat, const ArgumentTags& tags);
+  Result<int32_t> tagged_rule(const FlatProperty& property, bool any_key, const ArgumentTags& tags);
+  Result<void> tagged_text(int32_t from, int32_t to, const FlatProperty& property, const ArgumentTags& tags);
   void build_literals(int32_t from, int32_t to, std::vector<std::string> texts);
 
   struct ObjectPlan;
@@ -50,6 +58,7 @@ class SchemaCompiler {
   const SchemaDocument& document_;
   SchemaFlattener flattener_;
   JsonSpace space_;
+  Spelling spelling_;
   TextEmitter json_;
   int32_t json_char_, indent_;
   std::map<std::vector<const Json*>, int32_t> rules_;

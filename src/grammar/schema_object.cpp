@@ -21,7 +21,7 @@ struct SchemaCompiler::ObjectPlan {
 Result<int32_t> SchemaCompiler::pair_rule(const std::string& name, const Conjunction& schemas) {
   QUERN_TRY(const int32_t value, rule_of(schemas));
   const int32_t rule = b_.add_rule("property " + name), after = b_.add_state(), before = b_.add_state();
-  b_.literal(b_.start(rule), after, Json(name).dump());
+  b_.literal(b_.start(rule), after, spelled(name));
   colon(after, before);
   b_.call(before, b_.end(rule), value);
   return rule;
@@ -64,7 +64,7 @@ Result<int32_t> SchemaCompiler::other_pair_rule(const FlatSchema& flat) {
       if (!json_plain().contains(code)) continue;
       others = others.without(CodeSet::one(code));
       const int32_t target = b_.add_state();
-      b_.code_points(state, target, CodeSet::one(code));
+      json_.set(state, target, CodeSet::one(code));
       work.emplace_back(next, target);
     }
     json_.set(state, free, others);

@@ -7,6 +7,7 @@ namespace quern::grammar {
 namespace {
 
 const CodeSet kJsonPlain = CodeSet{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, kMaxCodePoint}};
+const CodeSet kPlainInTags = kJsonPlain.without(CodeSet::one('<'));
 
 std::string json_escape(uint32_t code) {
   switch (code) {
@@ -33,14 +34,14 @@ std::string json_escape(uint32_t code) {
 
 }  // namespace
 
-const CodeSet& json_plain() {
-  return kJsonPlain;
+const CodeSet& json_plain(Spelling spelling) {
+  return spelling == Spelling::json_in_tags ? kPlainInTags : kJsonPlain;
 }
 
-int32_t add_json_char_rule(NetworkBuilder& b) {
+int32_t add_json_char_rule(NetworkBuilder& b, Spelling spelling) {
   const int32_t rule = b.add_rule("JSON character");
   const int32_t from = b.start(rule), to = b.end(rule);
-  b.code_points(from, to, kJsonPlain);
+  b.code_points(from, to, json_plain(spelling));
   const auto bytes = [](std::string_view chars) {
     ByteSet set;
     for (const char c : chars) set.set(static_cast<uint8_t>(c));
@@ -77,8 +78,9 @@ int32_t add_json_char_rule(NetworkBuilder& b) {
 
 void TextEmitter::inline_set(int32_t from, int32_t to, const CodeSet& set) {
   if (spelling_ == Spelling::plain) return builder_.code_points(from, to, set);
-  builder_.code_points(from, to, set.common(kJsonPlain));
-  const CodeSet escaped = set.without(kJsonPlain);
+  const CodeSet& plain = json_plain(spelling_);
+  builder_.code_points(from, to, set.common(plain));
+  const CodeSet escaped = set.without(plain);
   for (const CodeRange& range : escaped.ranges()) {
     for (uint32_t code = range.first; code <= range.last; ++code) builder_.literal(from, to, json_escape(code));
   }

@@ -12,7 +12,8 @@ namespace quern::grammar {
 
 enum class Spelling : uint8_t {
   plain,
-  json,  // '"', '\' and control characters have one escape each, everything else stands for itself
+  json,          // '"', '\' and control characters have one escape each, everything else stands for itself
+  json_in_tags,  // '<' has one, too
 };
 
 class TextEmitter {
@@ -35,8 +36,8 @@ class TextEmitter {
 };
 
 // Code points that stand for themselves in a JSON string.
-const CodeSet& json_plain();
+const CodeSet& json_plain(Spelling spelling = Spelling::json);
 // A rule for one character of a JSON string in any spelling: plain, a short escape, \uXXXX, a surrogate pair.
-int32_t add_json_char_rule(NetworkBuilder& builder);
+int32_t add_json_char_rule(NetworkBuilder& builder, Spelling spelling = Spelling::json);
 
 }  // namespace quern::grammar

@@ -1,10 +1,8 @@
-// Tool calls: one of several functions in a family's form, at once or after free text. Free text is every text without
-// a trigger: the automaton of Aho and Corasick over the triggers' bytes, so that a token may end inside one.
-#include <array>
-#include <map>
+// Tool calls: one of several functions in a family's form, at once or after free text.
 #include <new>
 #include <set>
 
+#include "grammar/free_text.h"
 #include "grammar/grammar.h"
 #include "grammar/schema_compile.h"
 
@@ -17,11 +15,6 @@ Error wrong(const std::string& what) {
   return Error{Status::invalid_argument, what};
 }
 
-std::string spelled(const Piece& piece) {
-  if (!piece.marker) return piece.text;
-  return static_cast<char>(kMarkerOpen) + piece.text + static_cast<char>(kMarkerClose);
-}
-
 Result<void> check_pieces(std::span<const Piece> pieces) {
   for (const Piece& piece : pieces) {
     for (const char c : piece.text) {
@@ -32,75 +25,6 @@ Result<void> check_pieces(std::span<const Piece> pieces) {
   return {};
 }
 
-// From `from`: text without a trigger ends in `ends`, text up to and with one in `found`. any_token: also control
-// tokens.
-void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
-                   const std::vector<std::string>& triggers, bool any_token) {
-  struct Node {
-    std::array<int32_t, 256> next;
-    size_t fail = 0;
-    bool found = false;
-  };
-  Node blank;
-  blank.next.fill(-1);
-  std::vector<Node> nodes{blank};
-  for (const std::string& trigger : triggers) {
-    size_t at = 0;
-    for (const char c : trigger) {
-      int32_t& next = nodes[at].next[static_cast<uint8_t>(c)];
-      if (next < 0) {
-        next = static_cast<int32_t>(nodes.size());
-        at = nodes.size();
-        nodes.push_back(blank);
-      } else {
-        at = static_cast<size_t>(next);
-      }
-    }
-    nodes[at].found = true;
-  }
-  std::vector<size_t> order{0};
-  for (size_t i = 0; i < order.size(); ++i) {
-    for (size_t c = 0; c < 256; ++c) {
-      const size_t at = order[i];
-      const int32_t child = nodes[at].next[c];
-      const int32_t other = at == 0 ? 0 : nodes[nodes[at].fail].next[c];
-      if (child < 0) {
-        nodes[at].next[c] = other;
-        continue;
-      }
-      Node& node = nodes[static_cast<size_t>(child)];
-      node.fail = static_cast<size_t>(other);
-      node.found = node.found || nodes[node.fail].found;
-      order.push_back(static_cast<size_t>(child));
-    }
-  }
-  std::vector<int32_t> states(nodes.size());
-  for (size_t i = 0; i < nodes.size(); ++i) states[i] = nodes[i].found ? found : b.add_state();
-  b.empty(from, states[0]);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].found) continue;
-    b.empty(states[i], ends);
-    std::map<int32_t, ByteSet> sets;
-    for (size_t c = 0; c < 256; ++c) {
-      const auto next = static_cast<size_t>(nodes[i].next[c]);
-      if (any_token || c < kMarkerClose || next != 0) sets[states[next]].set(c);
-    }
-    for (const auto& [target, set] : sets) b.bytes(states[i], target, set);
-  }
-}
-
-void add_pieces(NetworkBuilder& b, int32_t from, int32_t to, std::span<const Piece> list) {
-  std::string text;
-  for (const Piece& piece : list) text += spelled(piece);
-  b.literal(from, to, text);
-}
-
-// What shows that free text ends: of a token that is also text either, so that its text does not lead past it.
-std::vector<std::string> triggers_of(const Piece& piece) {
-  if (!piece.marker || !piece.both) return {spelled(piece)};
-  return {spelled(piece), piece.text};
-}
-
 // Blocks of free text.
 void add_blocks(NetworkBuilder& b, const Lead& lead, int32_t from, int32_t to) {
   const int32_t block = b.add_rule("block"), rest = b.add_rule("rest of a block"), line = b.add_rule("line break");
@@ -109,7 +33,7 @@ void add_blocks(NetworkBuilder& b, const Lead& lead, int32_t from, int32_t to) {
   add_pieces(b, found, closed, std::span(lead.close).subspan(1));
   b.literal(b.start(line), b.end(line), "\n");
   b.repeat(closed, b.end(rest), line, 0, lead.max_breaks);
-  add_pieces(b, b.start(block), opened, lead.open);
+  for (const auto& open : lead.open) add_pieces(b, b.start(block), opened, open);
   b.call(opened, b.end(block), rest);
   int32_t at = from;
   if (lead.inside) b.call(from, at = b.add_state(), rest);
@@ -139,22 +63,29 @@ class ToolCompiler {
                              : static_cast<uint32_t>(options_.max_calls);
     const uint32_t more = max == kUnbounded ? kUnbounded : max - 1;
     const int32_t from = b_.start(root), to = b_.end(root);
+    const auto triggers = automatic ? triggers_of(form_.before_name[0]) : std::vector<std::string>();
+    std::vector<std::string> not_first;
+    for (const Piece& piece : options_.not_first) {
+      for (std::string& text : triggers_of(piece)) not_first.push_back(std::move(text));
+    }
     if (!automatic) {
       const int32_t first = b_.add_state();
       b_.call(from, first, call);
       b_.repeat(first, to, next_call, 0, more);
     } else if (!options_.text_between) {
       const int32_t found = b_.add_state(), first = b_.add_state();
-      add_free_text(b_, from, to, found, triggers_of(form_.before_name[0]), true);
+      add_free_text(b_, from, to, found, triggers, true, not_first);
       b_.call(found, first, rest);
       b_.repeat(first, to, next_call, 0, more);
     } else {
       const int32_t round = b_.add_rule("text and a call"), found = b_.add_state(), nowhere = b_.add_state();
-      add_free_text(b_, b_.start(round), nowhere, found, triggers_of(form_.before_name[0]), true);
+      add_free_text(b_, b_.start(round), nowhere, found, triggers, true);
       b_.call(found, b_.end(round), rest);
-      const int32_t last = b_.add_state();
-      b_.repeat(from, last, round, 0, max);
-      add_free_text(b_, last, to, nowhere, triggers_of(form_.before_name[0]), true);
+      const int32_t first = b_.add_state(), called = b_.add_state(), last = b_.add_state();
+      add_free_text(b_, from, to, first, triggers, true, not_first);
+      b_.call(first, called, rest);
+      b_.repeat(called, last, round, 0, more);
+      add_free_text(b_, last, to, nowhere, triggers, true);
     }
     return b_.finish(root, needed_);
   }
@@ -168,8 +99,19 @@ class ToolCompiler {
       if (form_.before_name[0].text.size() > kMaxTriggerBytes)
         return wrong("the beginning of a call's form is too long");
     }
-    for (const auto* part : {&form_.before_name, &form_.before_arguments, &form_.after, &form_.between}) {
+    for (const Piece& piece : options_.not_first) {
+      if (piece.text.empty()) return wrong("what a text must not begin with is empty");
+    }
+    for (const auto* part :
+         {&form_.before_name, &form_.before_arguments, &form_.after, &form_.between, &options_.not_first}) {
       QUERN_TRY_VOID(check_pieces(*part));
+    }
+    if (form_.tags) {
+      const ArgumentTags& tags = *form_.tags;
+      for (const auto* part : {&tags.before_key, &tags.before_value, &tags.behind_json, &tags.end}) {
+        QUERN_TRY_VOID(check_pieces(*part));
+      }
+      if (tags.end.empty() || tags.end[0].text.empty()) return wrong("an argument's end is empty");
     }
     std::set<std::string> names;
     for (const Function& function : functions) {
@@ -191,7 +133,10 @@ class ToolCompiler {
     };
     auto document = SchemaDocument::parse(function.parameters.empty() ? R"({"type":"object"})" : function.parameters);
     if (!document.ok()) return named(document.error());
-    auto arguments = SchemaCompiler(b_, *document, options_.schema).compile(true);
+    SchemaOptions options = options_.schema;
+    options.in_tags = form_.tags.has_value();
+    SchemaCompiler compiler(b_, *document, options);
+    auto arguments = form_.tags ? compiler.compile_tagged(*form_.tags) : compiler.compile(true);
     if (!arguments.ok()) return named(arguments.error());
     b_.set_name(*arguments, "arguments of function " + function.name);
     needed_.push_back(*arguments);
@@ -250,7 +195,8 @@ Result<Grammar> Grammar::after_trigger(std::span<const Piece> triggers, const Gr
 
 Result<Grammar> Grammar::after_lead(const Lead& lead, const Grammar& grammar) {
   try {
-    for (const auto* part : {&lead.open, &lead.close, &lead.then}) QUERN_TRY_VOID(check_pieces(*part));
+    for (const auto* part : {&lead.close, &lead.then}) QUERN_TRY_VOID(check_pieces(*part));
+    for (const auto& open : lead.open) QUERN_TRY_VOID(check_pieces(open));
     const bool blocks = !lead.open.empty() && !lead.close.empty();
     if (!blocks && (!lead.open.empty() || !lead.close.empty())) return wrong("a block needs both of its ends");
     if (blocks && lead.close[0].text.empty()) return wrong("a block's end is empty");

@@ -62,7 +62,7 @@ std::optional<Refusal> check_request(const Request& request, const engine::Engin
   if (request.insertion) {
     if (request.insertion->ids.empty()) return invalid("an insertion has no tokens");
     if (auto bad = check_ids(request.insertion->ids, n_vocab, "the insertion")) return bad;
-    if (request.insertion->unless.size() > kMaxStopBytes) return invalid("the insertion's condition is too long");
+    if (request.insertion->reply == nullptr) return invalid("an insertion has no parser that says where it may be");
   }
   if (request.embed) {
     if (const auto pooling = engine.pooling(); !pooling.ok()) return invalid(pooling.error().message);

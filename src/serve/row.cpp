@@ -44,10 +44,6 @@ Row::Row(Job job, engine::Engine& engine, token::Sampler sampler)
       stops_(job_.request.stop),
       timeline_(job_.request.prompt) {
   for (const int32_t id : timeline_) sampler_.accept(id);
-  if (job_.request.insertion) {
-    insertion_open_ = true;
-    if (!job_.request.insertion->unless.empty()) unless_.emplace(job_.request.insertion->unless);
-  }
   stream().phase.store(Phase::prompt, std::memory_order_relaxed);
 }
 
@@ -110,13 +106,17 @@ Result<void> Row::take_tokens(std::span<const float> logits) {
   return {};
 }
 
+bool Row::reasons() const {
+  return job_.request.insertion && job_.request.insertion->reply->reasons();
+}
+
 void Row::queue_insertion() {
-  if (!insertion_open_) return;
+  if (!reasons() || !queued_.empty()) return;
   const Insertion& insertion = *job_.request.insertion;
-  const bool due = insertion.after_tokens >= 0 && n_generated_ >= insertion.after_tokens;
+  const bool due = insertion.after_tokens >= 0 && n_reasoned_ >= insertion.after_tokens;
   if (!due && !stream().insert_now.load(std::memory_order_relaxed)) return;
-  insertion_open_ = false;
   queued_.assign(insertion.ids.begin(), insertion.ids.end());
+  job_.request.insertion.reset();
 }
 
 Result<void> Row::queue_forced() {
@@ -157,7 +157,9 @@ Result<void> Row::take(int32_t id, bool inserted, std::span<const float> logits)
   stream().n_generated.store(++n_generated_, std::memory_order_relaxed);
   Token token{id, inserted, {}, {}};
   if (job_.request.n_logprobs >= 0) token.score = score(id, logits, job_.request.n_logprobs);
+  const bool reasoned = reasons();
   add_pieces(id, token.pieces);
+  if (reasoned && reasons()) ++n_reasoned_;
   stream().push(std::move(token));
   if (stops_.matched() != nullptr) {
     finish(FinishReason::stop);
@@ -182,7 +184,7 @@ void Row::add_pieces(int32_t id, std::vector<Piece>& out) {
 
 void Row::emit(Piece piece, std::vector<Piece>& out) {
   if (piece.text.empty()) return;
-  if (unless_ && unless_->feed(piece.text)) insertion_open_ = false;
+  if (job_.request.insertion) feed(*job_.request.insertion->reply, {&piece, 1});
   stops_.feed(std::move(piece), out);
 }
 

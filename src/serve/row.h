@@ -68,6 +68,7 @@ class Row {
   Result<void> queue_forced();
   void add_pieces(int32_t id, std::vector<Piece>& out);
   void emit(Piece piece, std::vector<Piece>& out);
+  bool reasons() const;  // and the insertion has not taken place
   TokenScore score(int32_t id, std::span<const float> logits, int n_top) const;
 
   Job job_;
@@ -75,12 +76,11 @@ class Row {
   token::Sampler sampler_;
   token::StreamDecoder decoder_;
   StopText stops_;
-  std::optional<PatternScan> unless_;  // while the insertion may still take place
   std::vector<int32_t> timeline_;
   std::deque<int32_t> queued_;  // inserted and forced tokens, to be taken next
   std::vector<TokenScore> prompt_scores_;
-  bool insertion_open_ = false, prompt_done_ = false;
-  int n_generated_ = 0, n_cached_ = 0;
+  bool prompt_done_ = false;
+  int n_generated_ = 0, n_reasoned_ = 0, n_cached_ = 0;
   Clock::time_point first_token_;
   std::optional<Finish> finish_;
 };

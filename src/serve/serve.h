@@ -38,11 +38,13 @@ class TokenMask {
   virtual Result<std::vector<int32_t>> forced() { return std::vector<int32_t>{}; }
 };
 
-// Tokens put into the answer in place of the model's: the end of thinking once a budget is spent, or on demand.
+// Tokens put into the answer once, in place of the model's, while it reasons: the end of thinking when a budget is
+// spent, or on demand.
 struct Insertion {
-  int after_tokens = -1;     // so many generated tokens later; -1: only by Stream::insert_now()
+  int after_tokens = -1;     // so many tokens of reasoning later; -1: only by Stream::insert_now()
   std::vector<int32_t> ids;  // e.g. of "\n</think>\n\n"
-  std::string unless;        // text or name of a token: once it has been generated, nothing is put in; "": always
+  // Tells where the answer reasons: of its format, and following its prompt. Not null.
+  std::unique_ptr<token::ReplyParser> reply;
 };
 
 inline constexpr int kMaxLogProbs = 64;
@@ -174,7 +176,7 @@ class Stream {
   bool finished() const;  // Finish has been handed out
 
   void cancel();      // the generation ends within a token; Finish still comes
-  void insert_now();  // Request::insertion takes place with the next token, if it still may and there is one
+  void insert_now();  // Request::insertion takes place with the next token, or once the answer reasons
   Progress progress() const;
 
  private:

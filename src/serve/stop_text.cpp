@@ -20,12 +20,6 @@ size_t PatternScan::feed(char byte) {
   return state_;
 }
 
-bool PatternScan::feed(std::string_view text) {
-  bool appeared = false;
-  for (const char byte : text) appeared |= feed(byte) == pattern_.size();
-  return appeared;
-}
-
 StopText::StopText(const std::vector<std::string>& stops) {
   scans_.reserve(stops.size());
   for (const std::string& stop : stops) scans_.emplace_back(stop);

@@ -17,7 +17,6 @@ class PatternScan {
   explicit PatternScan(std::string pattern);  // not empty
   // After one more byte; size() once, where the pattern has just appeared.
   size_t feed(char byte);
-  bool feed(std::string_view text);  // whether it appeared
   size_t state() const { return state_; }
   void reset() { state_ = 0; }
   const std::string& pattern() const { return pattern_; }

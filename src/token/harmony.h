@@ -41,6 +41,8 @@ class HarmonyParser : public ReplyParser {
   // The messages so far, the last one perhaps open. Of a message that the prompt began, only what came since.
   const std::vector<HarmonyMessage>& messages() const { return messages_; }
 
+  bool reasons() const override { return state_ == State::body && part_ == Kind::reasoning; }
+
   static constexpr size_t kMaxHeader = 1024;  // bytes; a longer header is text
 
   // A part of a header: the text behind <|channel|>, <|constrain|>, or the role's.

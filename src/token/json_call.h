@@ -53,6 +53,7 @@ class JsonCall {
   bool in_text() const { return place_ == Place::key || (place_ == Place::value && end_.in_text()); }
   bool begun() const { return begun_; }              // the sink knows of the call
   const std::string& held() const { return held_; }  // all text so far, unless begun
+  void close(CallSink&) {}                           // what is around the call ends: a brace that is missing stays so
 
  private:
   enum class Place : uint8_t { before, before_key, key, colon, before_value, value, after_value };

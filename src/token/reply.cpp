@@ -18,12 +18,29 @@ ReplyFormat reply_format_of(std::string_view template_source) {
   return has("[/THINK]") ? ReplyFormat::bracketed_think : ReplyFormat::plain;
 }
 
+std::vector<TextPiece> end_of_reasoning(ReplyFormat format, bool to_call) {
+  std::vector<TextPiece> pieces;
+  switch (format) {
+    case ReplyFormat::plain:
+      break;
+    case ReplyFormat::think:
+      return {{"\n", false}, {kThinkTags[1], true}, {"\n\n", false}};
+    case ReplyFormat::bracketed_think:
+      return {{"\n", false}, {kBracketedThinkTags[1], true}, {"\n\n", false}};
+    case ReplyFormat::harmony:
+      pieces = {{"<|end|><|start|>", true}, {"assistant", false}};
+      if (!to_call) pieces.insert(pieces.end(), {{"<|channel|>", true}, {"final", false}, {"<|message|>", true}});
+  }
+  return pieces;
+}
+
 CallFormat call_format_of(std::string_view template_source) {
   const auto has = [&](std::string_view text) { return template_source.find(text) != std::string_view::npos; };
   if (has("<|tool_call>")) return CallFormat::gemma;
   if (has("[TOOL_CALLS]")) return CallFormat::mistral;
-  // Tags are also put around other notations.
-  if (has("<tool_call>")) return has("<function=") || has("<arg_key>") ? CallFormat::none : CallFormat::tagged_json;
+  if (has("<tool_call>") && has("<function=")) return CallFormat::function_tags;
+  if (has("<tool_call>") && has("<arg_key>")) return CallFormat::argument_tags;
+  if (has("<tool_call>")) return CallFormat::tagged_json;
   return has("<|python_tag|>") && has("\"parameters\"") ? CallFormat::bare_json : CallFormat::none;
 }
 
@@ -56,6 +73,25 @@ std::optional<CallSyntax> call_syntax(ReplyFormat reply, CallFormat calls, const
                         {{"\", \"arguments\": ", false}},
                         {{"}\n", false}, mark("</tool_call>")},
                         {{"\n", false}}};
+    case CallFormat::function_tags:
+      return CallSyntax{
+          {mark("<tool_call>"), {"\n<function=", false}},
+          {{">\n", false}},
+          {{"</function>\n", false}, mark("</tool_call>")},
+          {{"\n", false}},
+          true,
+          CallSyntax::Tags{
+              {{"<parameter=", false}}, {{">\n", false}}, {{"\n", false}}, {{"</parameter>", false}, {"\n", false}}}};
+    case CallFormat::argument_tags:
+      return CallSyntax{{mark("<tool_call>")},
+                        {{"\n", false}},
+                        {mark("</tool_call>")},
+                        {{"\n", false}},
+                        true,
+                        CallSyntax::Tags{{mark("<arg_key>")},
+                                         {mark("</arg_key>"), {"\n", false}, mark("<arg_value>")},
+                                         {},
+                                         {mark("</arg_value>"), {"\n", false}}}};
     case CallFormat::bare_json:
       return CallSyntax{{{"{\"name\": \"", false}}, {{"\", \"parameters\": ", false}}, {{"}", false}}, {{"; ", false}}};
     case CallFormat::mistral:
@@ -146,19 +182,20 @@ std::vector<ReplyDelta> ReplyParser::hand_over() {
   return std::exchange(deltas_, {});
 }
 
-std::unique_ptr<ReplyParser> make_reply_parser(ReplyFormat format, const Tokenizer* tokenizer, CallFormat calls) {
+std::unique_ptr<ReplyParser> make_reply_parser(ReplyFormat format, const Tokenizer* tokenizer, CallFormat calls,
+                                               TextArguments is_text) {
   const auto make = [&](bool in_text) -> std::unique_ptr<ReplyParser> {
     switch (format) {
       case ReplyFormat::harmony:
         return std::make_unique<HarmonyParser>(in_text);
       case ReplyFormat::think:
-        return std::make_unique<TagParser>(kThinkTags, calls, in_text);
+        return std::make_unique<TagParser>(kThinkTags, calls, in_text, is_text);
       case ReplyFormat::bracketed_think:
-        return std::make_unique<TagParser>(kBracketedThinkTags, calls, in_text);
+        return std::make_unique<TagParser>(kBracketedThinkTags, calls, in_text, is_text);
       case ReplyFormat::plain:
         break;
     }
-    return std::make_unique<TagParser>(std::span<const std::string_view>(), calls, in_text);
+    return std::make_unique<TagParser>(std::span<const std::string_view>(), calls, in_text, is_text);
   };
   auto parser = make(false);
   if (tokenizer == nullptr) return parser;

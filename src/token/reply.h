@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,14 +35,20 @@ enum class ReplyFormat : uint8_t {
 // What the source of a chat template says about the replies of its model.
 ReplyFormat reply_format_of(std::string_view template_source);
 
+// What ends reasoning and begins the answer, or, with to_call, what must be a call. Empty where there is no reasoning.
+std::vector<TextPiece> end_of_reasoning(ReplyFormat format, bool to_call);
+
 // How tool calls stand in the text of an answer.
 enum class CallFormat : uint8_t {
-  none,         // not at all, or in harmony's channels
-  tagged_json,  // <tool_call>{"name": ..., "arguments": ...}</tool_call>: Qwen 2.5 and 3, Hermes
-  bare_json,    // the answer is {"name": ..., "parameters": ...}: Llama 3
-  mistral,      // [TOOL_CALLS][{"name": ..., "arguments": ...}], or [TOOL_CALLS]NAME[ARGS]{...}
-  gemma,        // <|tool_call>call:NAME{key:<|"|>text<|"|>}<tool_call|>: Gemma 4
+  none,           // not at all, or in harmony's channels
+  tagged_json,    // <tool_call>{"name": ..., "arguments": ...}</tool_call>: Qwen 2.5 and 3, Hermes
+  function_tags,  // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>: Qwen3-Coder
+  argument_tags,  // <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>: GLM 4.5
+  bare_json,      // the answer is {"name": ..., "parameters": ...}: Llama 3
+  mistral,        // [TOOL_CALLS][{"name": ..., "arguments": ...}], or [TOOL_CALLS]NAME[ARGS]{...}
+  gemma,          // <|tool_call>call:NAME{key:<|"|>text<|"|>}<tool_call|>: Gemma 4
 };
+inline constexpr size_t kCallFormats = static_cast<size_t>(CallFormat::gemma) + 1;
 CallFormat call_format_of(std::string_view template_source);
 
 // A name of markup as the vocabulary has it: one token, or text.
@@ -52,8 +59,15 @@ struct CallSyntax {
   std::vector<TextPiece> before_name, before_arguments, after;
   std::vector<TextPiece> between;  // two calls; empty, and `several` false, where a reply that is made to call has one
   bool several = true;
+  // Around each argument, where they are no JSON object but a list of keys and values: text up to the end, or JSON.
+  struct Tags {
+    std::vector<TextPiece> before_key, before_value;
+    std::vector<TextPiece> behind_json;  // before the end; a text may have it or not
+    std::vector<TextPiece> end;
+  };
+  std::optional<Tags> tags = {};
 };
-// Nothing where calls are not known or their arguments are no JSON.
+// Nothing where calls are not known or what is between their arguments is not.
 std::optional<CallSyntax> call_syntax(ReplyFormat reply, CallFormat calls, const Tokenizer& tokenizer);
 
 struct ReplyCall {
@@ -87,6 +101,8 @@ class ReplyParser {
   std::vector<ReplyDelta> finish();  // the end: what was held back comes out
 
   const Reply& reply() const { return reply_; }  // all deltas so far
+  // Text that comes now is reasoning, which markup could end.
+  virtual bool reasons() const = 0;
   std::span<const std::string_view> names() const { return names_; }
   bool knows(std::string_view name) const;  // is this one of the format's markup names?
 
@@ -116,10 +132,13 @@ class ReplyParser {
   Reply reply_;
 };
 
+// Whether an argument of a function is text, and not JSON; where a form writes both without quotes. Null: all are.
+using TextArguments = std::function<bool(std::string_view function, std::string_view key)>;
+
 // The parser of a format. With the tokenizer of the stream it knows whether its markup comes as tokens or as text.
 // calls: none where no tools were offered, so that what looks like a call is text.
 std::unique_ptr<ReplyParser> make_reply_parser(ReplyFormat format, const Tokenizer* tokenizer = nullptr,
-                                               CallFormat calls = CallFormat::none);
+                                               CallFormat calls = CallFormat::none, TextArguments is_text = {});
 
 // Ids into a parser: text in whole characters, its markup by token; other control tokens are left out.
 class ReplyStream {

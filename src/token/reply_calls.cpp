@@ -4,26 +4,20 @@
 #include <optional>
 #include <utility>
 
+#include "token/xml_call.h"
+
 namespace quern::token {
 namespace {
 
 constexpr std::array<std::string_view, 2> kTagged = {"<tool_call>", "</tool_call>"};
+constexpr std::array<std::string_view, 6> kArguments = {"<tool_call>", "</tool_call>", "<arg_key>",
+                                                        "</arg_key>",  "<arg_value>",  "</arg_value>"};
 constexpr std::array<std::string_view, 1> kBare = {"<|python_tag|>"};
 constexpr std::array<std::string_view, 3> kMistral = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
 constexpr std::array<std::string_view, 3> kGemma = {"<|tool_call>", "<tool_call|>", "<|\"|>"};
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(kWhiteSpace) == std::string_view::npos;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kWhiteSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kWhiteSpace) + 1 - first);
-}
-
-bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= JsonCall::kMaxName && text.find_first_of("\"{}[]() \t\r\n") == text.npos;
 }
 
 // Text before and between calls: white space alone belongs to the markup, unless text follows that is no call.
@@ -46,18 +40,20 @@ class TextAroundCalls {
   std::optional<std::string> held_ = std::string();
 };
 
-// JSON objects one after the other, as in a pair of tags or a list.
-class JsonCalls {
+// Calls one after the other, as in a pair of tags or a list.
+template <class Call>
+class CallsInARow {
  public:
-  explicit JsonCalls(bool need_arguments) : need_arguments_(need_arguments) {}
-  // Begins; `shown` is what stands before the objects, should they be none.
+  // fresh: a call of which nothing has been read.
+  explicit CallsInARow(Call fresh) : fresh_(std::move(fresh)) {}
+  // Begins; `shown` is what stands before the calls, should they be none.
   void begin(std::string shown) {
     shown_ = std::move(shown);
     call_.reset();
     n_ = 0;
   }
   enum class State : uint8_t { open, over, failed };
-  // Skips `between` around objects; `end` ends it ('\\0': nothing does). Returns how much was taken.
+  // Skips `between` around calls; `end` ends it ('\\0': nothing does). Returns how much was taken.
   size_t feed(std::string_view text, std::string_view between, char end, CallSink& sink, State* state) {
     size_t at = 0;
     *state = State::open;
@@ -73,29 +69,25 @@ class JsonCalls {
           ++at;
           continue;
         }
-        if (c != '{') {
-          *state = State::failed;
-          return at;
-        }
-        call_.emplace(need_arguments_);
+        call_ = fresh_;
       }
       at += call_->feed(text.substr(at), sink);
-      if (call_->begun()) shown_.clear();
-      if (call_->state() == JsonCall::State::failed) {
-        *state = State::failed;
-        return at;
-      }
-      if (call_->state() == JsonCall::State::done) {
-        ++n_;
-        call_.reset();
-      }
+      if (call_->state() == JsonCall::State::failed) *state = State::failed;
+      settle();
+      if (*state == State::failed) return at;
     }
     return at;
+  }
+  // What is around the calls ends.
+  void close(CallSink& sink) {
+    if (!call_) return;
+    call_->close(sink);
+    settle();
   }
   // What has been read and is in no call.
   std::string give_up() {
     std::string text = std::exchange(shown_, {});
-    if (call_ && !call_->begun()) text += call_->held();
+    if (call_) text += call_->held();
     call_.reset();
     return text;
   }
@@ -103,28 +95,40 @@ class JsonCalls {
   bool any() const { return n_ > 0 || (call_ && call_->begun()); }
 
  private:
-  bool need_arguments_;
+  void settle() {
+    if (call_->begun()) shown_.clear();
+    if (call_->state() != JsonCall::State::done) return;
+    ++n_;
+    call_.reset();
+  }
+
+  Call fresh_;
   std::string shown_;
-  std::optional<JsonCall> call_;
+  std::optional<Call> call_;
   int n_ = 0;
 };
 
-// <tool_call>{"name": "f", "arguments": {...}}</tool_call>
+using JsonCalls = CallsInARow<JsonCall>;
+
+// <tool_call>...</tool_call>, with calls in between.
+template <class Call>
 class TaggedCalls final : public CallReader {
  public:
-  explicit TaggedCalls(CallSink& sink) : sink_(sink) {}
+  TaggedCalls(CallSink& sink, Call fresh) : sink_(sink), calls_(std::move(fresh)) {}
 
   void text(std::string_view text) override {
     if (inside_) {
-      JsonCalls::State state{};
+      typename CallsInARow<Call>::State state{};
       text.remove_prefix(calls_.feed(text, kWhiteSpace, '\0', sink_, &state));
-      if (state == JsonCalls::State::failed) leave();
+      if (state == CallsInARow<Call>::State::failed) leave();
     }
     if (!text.empty()) around_.pass(text, sink_);
   }
 
   void markup(std::string_view name) override {
-    if (inside_ && calls_.in_text()) return text(name);
+    const bool is_outer = name == kTagged[0] || name == kTagged[1];
+    if (!is_outer || (inside_ && calls_.in_text())) return text(name);
+    if (inside_ && name == kTagged[1]) calls_.close(sink_);
     leave();
     if (name == kTagged[0]) {
       calls_.begin(std::string(name));
@@ -151,7 +155,7 @@ class TaggedCalls final : public CallReader {
   CallSink& sink_;
   bool inside_ = false;
   bool called_ = false;  // a call has come since the opening tag
-  JsonCalls calls_{false};
+  CallsInARow<Call> calls_;
   TextAroundCalls around_;
 };
 
@@ -183,7 +187,7 @@ class BareCalls final : public CallReader {
  private:
   CallSink& sink_;
   bool is_text_ = false;
-  JsonCalls calls_{true};
+  JsonCalls calls_{JsonCall(true)};
   TextAroundCalls around_;
 };
 
@@ -297,7 +301,7 @@ class MistralCalls final : public CallReader {
   CallSink& sink_;
   Place place_ = Place::outside;
   std::string shown_, name_;  // of a head: as it came; the function's name
-  JsonCalls calls_{false};
+  JsonCalls calls_{JsonCall(false)};
   JsonEnd end_;
   TextAroundCalls around_;
 };
@@ -359,12 +363,25 @@ class GemmaCalls final : public CallReader {
 
 }  // namespace
 
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(kWhiteSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kWhiteSpace) + 1 - first);
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= JsonCall::kMaxName && text.find_first_of("\"{}[]() \t\r\n") == text.npos;
+}
+
 std::span<const std::string_view> call_markup(CallFormat format) {
   switch (format) {
     case CallFormat::none:
       break;
     case CallFormat::tagged_json:
+    case CallFormat::function_tags:
       return kTagged;
+    case CallFormat::argument_tags:
+      return kArguments;
     case CallFormat::bare_json:
       return kBare;
     case CallFormat::mistral:
@@ -375,12 +392,16 @@ std::span<const std::string_view> call_markup(CallFormat format) {
   return {};
 }
 
-std::unique_ptr<CallReader> make_call_reader(CallFormat format, CallSink& sink) {
+std::unique_ptr<CallReader> make_call_reader(CallFormat format, CallSink& sink, TextArguments is_text) {
   switch (format) {
     case CallFormat::none:
       break;
     case CallFormat::tagged_json:
-      return std::make_unique<TaggedCalls>(sink);
+      return std::make_unique<TaggedCalls<JsonCall>>(sink, JsonCall(false));
+    case CallFormat::function_tags:
+      return std::make_unique<TaggedCalls<XmlCall>>(sink, XmlCall(kFunctionTags, std::move(is_text)));
+    case CallFormat::argument_tags:
+      return std::make_unique<TaggedCalls<XmlCall>>(sink, XmlCall(kArgumentTags, std::move(is_text)));
     case CallFormat::bare_json:
       return std::make_unique<BareCalls>(sink);
     case CallFormat::mistral:

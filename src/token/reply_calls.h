@@ -23,7 +23,12 @@ class CallReader {
 // The names of a form's markup.
 std::span<const std::string_view> call_markup(CallFormat format);
 // Null for CallFormat::none. The sink must outlive it.
-std::unique_ptr<CallReader> make_call_reader(CallFormat format, CallSink& sink);
+std::unique_ptr<CallReader> make_call_reader(CallFormat format, CallSink& sink, TextArguments is_text);
+
+// Without white space on either side.
+std::string_view trimmed(std::string_view text);
+// Whether it may be the name of a function.
+bool is_name(std::string_view text);
 
 // Arguments in Gemma's notation, as JSON; "" where they are none. Quotes are kGemmaQuote.
 inline constexpr char kGemmaQuote = '\xff';  // in no UTF-8 text

@@ -19,10 +19,10 @@ std::vector<std::string_view> names_of(std::span<const std::string_view> tags, C
 
 }  // namespace
 
-TagParser::TagParser(std::span<const std::string_view> tags, CallFormat calls, bool in_text)
+TagParser::TagParser(std::span<const std::string_view> tags, CallFormat calls, bool in_text, TextArguments is_text)
     : ReplyParser(names_of(tags, calls), in_text),
       n_tags_(tags.size()),
-      calls_(make_call_reader(calls, *this)),
+      calls_(make_call_reader(calls, *this, std::move(is_text))),
       state_(tags.empty() && calls == CallFormat::none ? State::content : State::undecided) {}
 
 void TagParser::answer(std::string_view text) {

@@ -19,7 +19,8 @@ inline constexpr std::array<std::string_view, 2> kBracketedThinkTags = {"[THINK]
 class TagParser : public ReplyParser, private CallSink {
  public:
   // tags: opening and closing, static; or none.
-  TagParser(std::span<const std::string_view> tags, CallFormat calls, bool in_text);
+  TagParser(std::span<const std::string_view> tags, CallFormat calls, bool in_text, TextArguments is_text);
+  bool reasons() const override { return state_ == State::reasoning; }
 
  private:
   enum class State : uint8_t { undecided, reasoning, content };

@@ -88,6 +88,7 @@ TEST(Responses, Input) {
   EXPECT_EQ(request.messages[1].reasoning_content, "hm");
   EXPECT_EQ(request.messages[1].tool_calls.size(), 2u);
   EXPECT_EQ(request.tools.size(), 1u);
+  EXPECT_TRUE(request.strict_tools.empty());
   EXPECT_EQ(request.tool_name, "f");
   EXPECT_EQ(request.reasoning.effort, "high");
   EXPECT_EQ(request.max_tokens, 4);

@@ -193,6 +193,8 @@ TEST(Chat, Tools) {
                                                  "{\"name\": \"f\"}}, \"parallel_tool_calls\": false"));
   ASSERT_EQ(request.tools.size(), 1u);
   EXPECT_EQ(request.tools[0]["function"]["description"], "d");
+  EXPECT_EQ(request.strict_tools, std::set<std::string>{"f"});
+  EXPECT_FALSE(request.tools[0]["function"].contains("strict")) << "the prompt does not depend on it";
   EXPECT_EQ(request.tool_choice, ToolChoice::named);
   EXPECT_EQ(request.tool_name, "f");
   EXPECT_FALSE(request.parallel_tool_calls);

@@ -283,6 +283,47 @@ class Calling(ServerTest):
         self.assertIn("Reasoning: high", self.server.post("/apply-template", {"messages": HELLO, "reasoning_effort": "high"})["prompt"])
 
 
+class Channels(ServerTest):
+    """A budget in tokens of the analysis channel. Ended too soon, this model says its words in the answer."""
+    ARGS = ("-m", "harmony=" + scripted("harmony"), "-m", "call=" + scripted("harmony-tools"))
+
+    def test_models(self):
+        self.assertTrue(all(m["reasoning"]["end"] for m in self.server.get("/v1/models")["data"]))
+
+    def test_a_budget_ends_the_analysis(self):
+        for budget, reasoning, content, n in ((None, "Let me see.", "It is four.", 2), (1, "Let me", "Let me see.\n\nIt is four.", 1),
+                                              (2, "Let me see.", "It is four.", 2), (3, "Let me see.", "It is four.", 2)):
+            body = {"messages": HELLO, "temperature": 0, **({"thinking_budget_tokens": budget} if budget else {})}
+            answer = self.server.post("/v1/chat/completions", body)
+            message = answer["choices"][0]["message"]
+            self.assertEqual((message["reasoning_content"], message["content"]), (reasoning, content))
+            self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], n)
+            deltas = [e["choices"][0]["delta"] for e in self.server.events("/v1/chat/completions", body)[:-1]]
+            self.assertEqual("".join(d.get("reasoning_content") or "" for d in deltas), reasoning)
+            self.assertEqual("".join(d.get("content") or "" for d in deltas), content)
+            if budget:
+                thinking = {"type": "enabled", "budget_tokens": budget}
+                blocks = self.server.post("/v1/messages", {"model": "harmony", "max_tokens": 99, "messages": HELLO, "thinking": thinking})["content"]
+                self.assertEqual([b.get("thinking") or b.get("text") for b in blocks], [reasoning, content])
+
+    def test_with_answers_that_are_bound(self):
+        body = {"messages": HELLO, "temperature": 0, "thinking_budget_tokens": 1}
+        message = self.server.post("/v1/chat/completions", {**body, "response_format": FORMAT})["choices"][0]["message"]
+        self.assertEqual(message["reasoning_content"], "Let me")
+        self.assertTrue(is_roll(json.loads(message["content"])))
+        choice = self.server.post("/v1/chat/completions", {**body, "model": "call", "tools": [TOOL, OTHER], "tool_choice": "required"})["choices"][0]
+        self.assertEqual((choice["finish_reason"], choice["message"]["reasoning_content"]), ("tool_calls", "Let me"))
+
+    def test_a_call_is_not_interrupted(self):
+        for budget in (2, 3, 4):
+            body = {"model": "call", "messages": HELLO, "temperature": 0, "tools": [TOOL], "thinking_budget_tokens": budget}
+            answer = self.server.post("/v1/chat/completions", body)
+            choice = answer["choices"][0]
+            self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], 2)
+            if budget > 2:
+                self.assertEqual(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]), {"city": "Zürich"})
+
+
 class TaggedCalling(ServerTest):
     ARGS = ("-m", scripted("tagged-tools"))
 
@@ -409,6 +450,139 @@ class BoundCalling(ServerTest):
         bad = {"type": "function", "function": {"name": "bad", "parameters": {"not": {}}}}
         problem = self.refused("/v1/chat/completions", {"model": "tagged", "messages": HELLO, "temperature": 0, "tools": [bad], "tool_choice": "required"}, "tool_choice")
         self.assertIn("bad", problem["message"])
+
+
+def strict(tool, flag=True, **more):
+    return {"type": "function", "function": {**tool["function"], **more, "strict": flag}}
+
+
+CITY = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Bern"]}}, "required": ["city"], "additionalProperties": False}
+ZURICH = {"city": "Zürich"}
+
+
+class StrictCalling(ServerTest):
+    """Models that call with a city that the schema of a strict tool does not have, and models that say words."""
+    MODELS = ("harmony-tools", "harmony-analysis", "tagged-tools", "tagged-words", "bare-tools", "arg-tools")
+    WORDS = {"harmony-words": "It is four.", "bare-words": "I look {it} up."}
+    ARGS = tuple(a for name in (*MODELS, *WORDS) for a in ("-m", f"{name}=" + scripted(name)))
+
+    def call(self, model, tools, stream=False, **more):
+        """(text, arguments) of an answer with one call"""
+        body = {"model": model, "messages": HELLO, "temperature": 0, "tools": tools, **more}
+        if stream:
+            deltas = [e["choices"][0]["delta"] for e in self.server.events("/v1/chat/completions", body)[:-1]]
+            arguments = "".join(c["function"].get("arguments") or "" for d in deltas for c in d.get("tool_calls", []))
+            return "".join(d.get("content") or "" for d in deltas), json.loads(arguments)
+        choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+        self.assertEqual(choice["finish_reason"], "tool_calls", choice)
+        calls = choice["message"]["tool_calls"]
+        self.assertEqual([c["function"]["name"] for c in calls], ["get_weather"])
+        return choice["message"]["content"] or "", json.loads(calls[0]["function"]["arguments"])
+
+    def test_a_call_that_may_come_follows_the_schema(self):
+        for model in self.MODELS:
+            words = "I look it up.So it is." if model == "tagged-words" else ""
+            for stream in (False, True):
+                text, arguments = self.call(model, [strict(TOOL, parameters=CITY)], stream)
+                self.assertIn(arguments.get("city"), ("Oslo", "Bern"), model)
+                self.assertEqual(text, words)
+                # The control: nothing binds it.
+                self.assertEqual(self.call(model, [strict(TOOL, False, parameters=CITY)], stream), (words, ZURICH))
+            # Beside one that is strict, others' arguments stay free.
+            self.assertEqual(self.call(model, [strict(TOOL, False, parameters=CITY), strict(OTHER)]), (words, ZURICH), model)
+
+    def test_in_every_dialect(self):
+        for model in self.MODELS:
+            answer = self.server.post("/v1/responses", {"model": model, "input": "hello", "temperature": 0,
+                                                        "tools": [{"type": "function", "name": "get_weather", "parameters": CITY, "strict": True}]})
+            call = next(o for o in answer["output"] if o["type"] == "function_call")
+            self.assertIn(json.loads(call["arguments"])["city"], ("Oslo", "Bern"))
+            answer = self.server.post("/v1/messages", {"model": model, "max_tokens": 99, "messages": HELLO, "temperature": 0,
+                                                       "tools": [{"name": "get_weather", "input_schema": CITY, "strict": True}]})
+            self.assertIn(next(b["input"]["city"] for b in answer["content"] if b["type"] == "tool_use"), ("Oslo", "Bern"))
+
+    def test_words_stay_as_they_are(self):
+        for model, words in self.WORDS.items():
+            body = {"model": model, "messages": HELLO, "temperature": 0, "tools": [strict(TOOL, parameters=CITY)]}
+            choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+            self.assertEqual((choice["message"]["content"], choice["finish_reason"]), (words, "stop"))
+        body["model"] = "harmony-words"
+        self.assertEqual(self.server.post("/v1/chat/completions", body)["choices"][0]["message"]["reasoning_content"], "Let me see.")
+        message = self.server.post("/v1/chat/completions", {**body, "thinking_budget_tokens": 1})["choices"][0]["message"]
+        self.assertEqual(message["reasoning_content"], "Let me")
+
+    def test_refused_by_name(self):
+        chat, bad = "/v1/chat/completions", {"type": "object", "properties": {"city": {"not": {}}}}
+        for model in self.MODELS:
+            body = {"model": model, "messages": HELLO, "temperature": 0, "max_tokens": 1}
+            problem = self.refused(chat, {**body, "tools": [strict(OTHER), strict(TOOL, parameters=bad)]}, "tools")
+            for word in ("get_weather", "not", "#/properties/city/not"):
+                self.assertIn(word, problem["message"])
+            self.server.post(chat, {**body, "tools": [strict(OTHER), strict(TOOL, False, parameters=bad)]})
+            self.server.post(chat, {**body, "tools": [strict(TOOL, parameters=bad)], "tool_choice": "none"})
+            self.refused(chat, {**body, "tools": [strict(TOOL)], "ignore_eos": True}, "tools")
+        self.refused(chat, {**body, "tools": [strict(TOOL, "yes")]}, "tools[0].function.strict")
+
+    def test_a_family_whose_calls_cannot_be_bound(self):
+        with tempfile.TemporaryDirectory(prefix="quern-strict-") as folder:
+            template = "{{ tools | tojson }} <|tool_call>call:NAME{}<tool_call|>{% for m in messages %}{{ m.content }}{% endfor %}"
+            server = Server("-m", with_template(tiny(), f"{folder}/model.gguf", template))
+            self.addCleanup(server.stop)
+            body = {"messages": HELLO, "tools": [strict(TOOL)], "max_tokens": 1}
+            problem = server.post("/v1/chat/completions", body, 400)["error"]
+            self.assertEqual(problem["param"], "tools")
+            self.assertIn("strict", problem["message"])
+            server.post("/v1/chat/completions", {**body, "tools": [strict(TOOL, False)]})
+
+
+class TagCalling(ServerTest):
+    """Calls whose arguments stand in tags, which the schemas' types make JSON of."""
+    ARGS = ("-m", "xml=" + scripted("xml-tools"), "-m", "arg=" + scripted("arg-tools"))
+    DAYS = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+
+    def ask(self, model, tools, stream, **more):
+        body = {"model": model, "messages": HELLO, "temperature": 0, "tools": tools, **more}
+        if not stream:
+            choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+            self.assertEqual(choice["finish_reason"], "tool_calls", choice)
+            call = choice["message"]["tool_calls"][0]["function"]
+            return choice["message"]["content"] or "", call["name"], json.loads(call["arguments"])
+        deltas = [e["choices"][0]["delta"] for e in self.server.events("/v1/chat/completions", body)[:-1]]
+        calls = [c["function"] for d in deltas for c in d.get("tool_calls", [])]
+        return "".join(d.get("content") or "" for d in deltas), calls[0]["name"], json.loads("".join(c.get("arguments") or "" for c in calls))
+
+    def test_call(self):
+        for stream in (False, True):
+            self.assertEqual(self.ask("xml", [strict(TOOL, False, parameters=self.DAYS)], stream), ("I look.", "get_weather", {"city": "Zürich", "days": 2}))
+            self.assertEqual(self.ask("xml", [TOOL], stream), ("I look.", "get_weather", {"city": "Zürich", "days": "2"}))
+            self.assertEqual(self.ask("arg", [TOOL], stream), ("", "get_weather", {"city": "Zürich"}))
+        answer = self.server.post("/v1/messages", {"model": "xml", "max_tokens": 99, "messages": HELLO, "temperature": 0,
+                                                   "tools": [{"name": "get_weather", "input_schema": self.DAYS}]})
+        self.assertEqual(answer["content"][-1]["input"], {"city": "Zürich", "days": 2})
+
+    def test_history(self):
+        turn = {"role": "assistant", "content": "", "tool_calls": [{"id": "abcdefghi", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Bern"}'}}]}
+        result = {"role": "tool", "tool_call_id": "abcdefghi", "content": "3 degrees"}
+        for model, words in (("xml", "<function=get_weather>\n<parameter=city>\nBern\n</parameter>"), ("arg", "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Bern</arg_value>")):
+            self.assertIn(words, self.server.post("/apply-template", {"model": model, "messages": [*HELLO, turn, result], "tools": [TOOL]})["prompt"])
+
+    def test_bound(self):
+        for model, words in (("xml", "I look."), ("arg", "")):
+            for stream in (False, True):
+                text, name, arguments = self.ask(model, [OTHER, TOOL], stream, tool_choice={"type": "function", "function": {"name": "flip"}}, enable_thinking=False)
+                self.assertEqual((text, name), ("", "flip"))
+                self.assertTrue(is_roll(arguments), arguments)
+                text, name, arguments = self.ask(model, [strict(TOOL, parameters=CITY)], stream)
+                self.assertEqual((text, name), (words, "get_weather"))
+                self.assertIn(arguments.get("city"), ("Oslo", "Bern"))
+
+    def test_refused(self):
+        body = {"messages": HELLO, "tools": [strict(TOOL, parameters={"properties": {"city": {"type": "string", "pattern": "^a"}}})]}
+        for model in ("xml", "arg"):
+            for more, field in (({}, "tools"), ({"tool_choice": "required"}, "tool_choice")):
+                message = self.refused("/v1/chat/completions", {"model": model, **body, **more}, field)["message"]
+                self.assertIn("get_weather", message)
+                self.assertIn("pattern", message)
 
 
 class Texts(ServerTest):

@@ -41,6 +41,10 @@ class Steps {
     }
     allow(1000);
   }
+  void take_back() {
+    const std::lock_guard lock(mutex_);
+    n_allowed_ = 0;
+  }
   // All steps that were allowed are done, and the engine thread is held before the next.
   void wait_until_held() {
     std::unique_lock lock(mutex_);
@@ -63,7 +67,7 @@ class Served : public ::testing::Test {
   void SetUp() override {
     serve::ModelEntry entry;
     entry.id = "m";
-    entry.path = engine::tiny_dir() + "/llama.gguf";
+    entry.path = model_;
     entry.engine.n_threads = 1;
     entry.engine.n_ctx = 512;
     entry.scheduler.parallel = 1;
@@ -116,10 +120,52 @@ class Served : public ::testing::Test {
     return "";
   }
 
+  std::string model_ = engine::tiny_dir() + "/llama.gguf";
   std::shared_ptr<Steps> steps_ = std::make_shared<Steps>();
   std::shared_ptr<serve::ModelPool> pool_;
   std::unique_ptr<Service> service_;
 };
+
+// A model that reasons in a channel: <|channel|> analysis <|message|> "Let me" " see." <|end|> and so on, a token a
+// step.
+class ServedInChannels : public Served {
+ protected:
+  void SetUp() override {
+    model_ = engine::scripted("harmony");
+    Served::SetUp();
+  }
+  // "reasoning|content" of a stream whose thinking is ended after so many steps.
+  std::string end_after(int steps) {
+    HttpResponse response =
+        ask("POST", "/v1/chat/completions", R"({"messages": [{"role": "user", "content": "hi"}], "stream": true})");
+    EXPECT_NE(response.source, nullptr);
+    steps_->allow(steps);
+    steps_->wait_until_held();
+    std::string all = read_until_ping(*response.source);
+    const size_t id = all.find("chatcmpl-");
+    EXPECT_NE(id, std::string::npos) << all;
+    const std::string path = "/v1/requests/" + all.substr(id, all.find('"', id) - id) + "/end_thinking";
+    EXPECT_EQ(ask("POST", path.c_str(), "{}").status, 200);
+    steps_->allow(64);
+    for (std::string piece; !(piece = response.source->next(kHere)).empty();) all += piece;
+    response.source.reset();
+    steps_->take_back();
+    std::string reasoning, content;
+    for (size_t at = 0; (at = all.find("data: {", at)) != std::string::npos; ++at) {
+      const Json delta = Json::parse(all.substr(at + 6, all.find('\n', at) - at - 6))["choices"][0]["delta"];
+      reasoning += delta.value("reasoning_content", "");
+      if (delta.contains("content") && delta["content"].is_string()) content += delta["content"];
+    }
+    return reasoning + "|" + content;
+  }
+};
+
+TEST_F(ServedInChannels, ThinkingIsEndedInItsMessageAndNowhereElse) {
+  const std::string not_yet = "Let me see.\n\nIt is four.";  // what this model says behind a message that came too soon
+  EXPECT_EQ(end_after(0), "|" + not_yet) << "not in the header";
+  EXPECT_EQ(end_after(3), "Let me|" + not_yet);
+  EXPECT_EQ(end_after(12), "Let me see.|It is four.") << "not in the answer";
+}
 
 TEST_F(Served, AHangUpEndsAStreamWithinAToken) {
   HttpResponse response = complete(true);

@@ -114,8 +114,16 @@ int main(int argc, char** argv) {
       R"({"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]})"};
   const CallForm hermes{
       {{"<tool_call>"}, {"\n{\"name\": \""}}, {{"\", \"arguments\": "}}, {{"}\n</tool_call>"}}, {{"\n"}}};
-  ToolOptions lazy;
-  lazy.mode = CallMode::automatic;
+  const CallForm tags{{{"<tool_call>"}, {"\n<function="}},
+                      {{">\n"}},
+                      {{"</function>\n</tool_call>"}},
+                      {{"\n"}},
+                      ArgumentTags{{{"<parameter="}}, {{">\n"}}, {{"\n"}}, {{"</parameter>"}, {"\n"}}}};
+  ToolOptions lazy, between;
+  lazy.mode = between.mode = CallMode::automatic;
+  between.text_between = true;
+  between.max_calls = 0;
+  between.not_first = {{"<think>"}};
   Case cases[] = {
       {"person schema", Grammar::from_schema(kPerson), kPersonText},
       {"any JSON", Grammar::from_schema("true"), kAnyText},
@@ -130,6 +138,9 @@ int main(int argc, char** argv) {
       {"tools, automatic", Grammar::from_tools({&weather, 1}, hermes, lazy),
        "Let me look that up for you.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris, "
        "France\", \"days\": 3}}\n</tool_call>"},
+      {"tools, in tags", Grammar::from_tools({&weather, 1}, tags, between),
+       "Let me look that up for you.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nParis, " + repeated +
+           "\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>\nIt is warm there."},
   };
   std::vector<double> all_cold, all_warm;
   for (Case& c : cases) {

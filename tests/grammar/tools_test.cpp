@@ -63,6 +63,142 @@ TEST(Tools, Automatic) {
   EXPECT_FALSE(fits(between, "a<tool_call>b"));
 }
 
+// Text that would be something else if it began so.
+TEST(Tools, WhatAFirstTextDoesNotBeginWith) {
+  ToolOptions options;
+  options.mode = CallMode::automatic;
+  options.not_first = {{"{"}, {"<think>"}};
+  for (const bool between : {false, true}) {
+    options.text_between = between;
+    const Grammar g = compiled(Grammar::from_tools(kFunctions, kHermes, options));
+    for (const std::string& text :
+         {std::string(), std::string(" \n"), std::string("a {"), std::string("<thin"), std::string(" <thin>"),
+          std::string("<<think>"), std::string("\n<tool"), kCall, " \n" + kCall, "<t" + kCall, "a<think>" + kCall})
+      EXPECT_TRUE(fits(g, text)) << text;
+    for (const std::string& text :
+         {std::string("{"), std::string(" \n{"), std::string("<think>"), std::string("\t<think>a"), "<think>" + kCall})
+      EXPECT_FALSE(fits(g, text)) << text;
+    EXPECT_EQ(fits(g, kCall + "{<think>"), between);
+  }
+  options.not_first = {{""}};
+  EXPECT_NE(problem(Grammar::from_tools(kFunctions, kHermes, options)).find("begin with is empty"), std::string::npos);
+  // Of a token that is text as well, neither spelling.
+  auto entries = std::vector<TokenEntry>{};
+  for (int b = 0; b < 256; ++b) entries.push_back({std::string(1, static_cast<char>(b)), TokenKind::text});
+  entries.push_back({"<think>", TokenKind::both});
+  entries.push_back({"", TokenKind::end});
+  for (const bool both : {true, false}) {
+    options.not_first = {{"<think>", true, both}};
+    Matcher m = matcher(compiled(Grammar::from_tools(kFunctions, kHermes, options)), *Vocabulary::create(entries));
+    EXPECT_EQ(testing::allows(m, 256), !both);
+    ASSERT_TRUE(m.accept('a').ok());
+    EXPECT_TRUE(testing::allows(m, 256));
+  }
+}
+
+const CallForm kTags = {{{"<tool_call>"}, {"\n<function="}},
+                        {{">\n"}},
+                        {{"</function>\n</tool_call>"}},
+                        {{"\n"}},
+                        ArgumentTags{{{"<parameter="}}, {{">\n"}}, {{"\n"}}, {{"</parameter>"}, {"\n"}}}};
+
+std::string tagged(const std::string& name, const std::vector<std::pair<std::string, std::string>>& arguments) {
+  std::string out = "<tool_call>\n<function=" + name + ">\n";
+  for (const auto& [key, value] : arguments) out += "<parameter=" + key + ">\n" + value + "\n</parameter>\n";
+  return out + "</function>\n</tool_call>";
+}
+
+TEST(Tools, ArgumentsInTags) {
+  const std::vector<Function> functions = {
+      {"f", R"({"type":"object","properties":{
+         "city":{"type":"string"},"side":{"enum":["a b","c"]},"n":{"type":"integer","minimum":1},
+         "list":{"type":"array","items":{"type":"string"}},"maybe":{"anyOf":[{"type":"boolean"},{"type":"null"}]}},
+         "required":["city","n"]})"},
+      {"anything", ""},
+      {"nothing", R"({"type":"object","properties":{}})"},
+      {"numbers", R"({"type":"object","additionalProperties":{"type":"number"}})"},
+  };
+  for (const bool automatic : {false, true}) {
+    ToolOptions options;
+    options.mode = automatic ? CallMode::automatic : CallMode::required;
+    const Grammar g = compiled(Grammar::from_tools(functions, kTags, options));
+    const std::string before = automatic ? "Let me see. <para" : "";
+    for (const std::string& call :
+         {tagged("f", {{"city", "Bonn"}, {"n", "2"}}), tagged("f", {{"city", "\n <b>\"</param>\n\n"}, {"n", "12"}}),
+          "<tool_call>\n<function=f>\n<parameter=city>\nBonn</parameter>\n<parameter=n>\n2\n</parameter>\n</function>\n"
+          "</tool_call>" +
+              std::string(),
+          tagged("f", {{"city", ""}, {"side", "a b"}, {"n", "1"}, {"list", "[\"x > \\u003cy\"]"}, {"maybe", "null"}}),
+          tagged("anything", {}), tagged("anything", {{"a", "[1]"}, {"b-2", "two words"}}), tagged("nothing", {}),
+          tagged("numbers", {{"a", "1.5"}})})
+      EXPECT_TRUE(fits(g, before + call)) << call;
+    for (const std::string& call :
+         {tagged("f", {}), tagged("f", {{"city", "Bonn"}}), tagged("f", {{"n", "2"}, {"city", "Bonn"}}),
+          tagged("f", {{"city", "Bonn"}, {"n", "0"}}), tagged("f", {{"city", "Bonn"}, {"n", "two"}}),
+          tagged("f", {{"city", "Bonn"}, {"side", "d"}, {"n", "1"}}),
+          tagged("f", {{"city", "Bonn"}, {"n", "1"}, {"list", "[\"<\"]"}}),
+          tagged("f", {{"city", "a</parameter>b"}, {"n", "1"}}),
+          tagged("f", {{"city", "a"}, {"n", "1"}, {"other", "1"}}), tagged("anything", {{"a b", "1"}}),
+          tagged("nothing", {{"a", "1"}}), tagged("numbers", {{"a", "b"}}), tagged("g", {}), kCall})
+      EXPECT_FALSE(fits(g, before + call)) << call;
+  }
+}
+
+// An end that is a token: its text ends a value too.
+TEST(Tools, TokensAsTags) {
+  const CallForm form = {{{"<tool_call>", true}},
+                         {{"\n"}},
+                         {{"</tool_call>", true}},
+                         {{"\n"}},
+                         ArgumentTags{{{"<k>", true}}, {{"</k>", true}, {"<v>", true}}, {}, {{"</v>", true}}}};
+  const auto vocabulary = bytes_and({}, {"<tool_call>", "</tool_call>", "<k>", "</k>", "<v>", "</v>"});
+  const int32_t call_end = 257, value_end = 261;
+  const std::vector<Function> functions = {
+      {"f", R"({"properties":{"s":{"type":"string"},"n":{"type":"integer"}},"required":["s"]})"}};
+  const auto ready = [&] {
+    Matcher m = matcher(compiled(Grammar::from_tools(functions, form, {})), vocabulary);
+    const auto forced = *m.forced_tokens();
+    EXPECT_FALSE(forced.empty());
+    for (const int32_t id : forced) EXPECT_TRUE(m.accept(id).ok());
+    EXPECT_TRUE(m.accept_text("a\"<b").ok());
+    EXPECT_FALSE(testing::allows(m, call_end));
+    return m;
+  };
+  Matcher by_token = ready();
+  ASSERT_TRUE(by_token.accept(value_end).ok());
+  EXPECT_TRUE(testing::allows(by_token, call_end));
+  EXPECT_FALSE(testing::allows(by_token, 'x'));
+  Matcher by_text = ready();
+  ASSERT_TRUE(by_text.accept_text("</v>").ok());
+  EXPECT_FALSE(testing::allows(by_text, 'x'));
+  EXPECT_TRUE(testing::allows(by_text, call_end));
+}
+
+TEST(Tools, WhatArgumentsInTagsCannotKeep) {
+  const auto error = [](const char* schema) {
+    return problem(Grammar::from_tools(std::vector<Function>{{"f", schema}}, kTags, {}));
+  };
+  for (const auto& [schema, word] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"({"properties":{"a":{"type":"string","pattern":"x"}}})", "pattern"},
+           {R"({"properties":{"a":{"type":"string","minLength":2}}})", "#/properties/a"},
+           {R"({"properties":{"a":{"type":"string","format":"date"}}})", "format"},
+           {R"({"properties":{"a<b":{}}})", "a<b"},
+           {R"({"minProperties":1})", "minProperties"},
+           {R"({"maxProperties":1})", "maxProperties"},
+           {R"({"enum":[{"a":1}]})", "enum"},
+           {R"({"properties":{"a":{"not":{}}}})", "not"}}) {
+    EXPECT_NE(error(schema).find("function 'f'"), std::string::npos) << error(schema);
+    EXPECT_NE(error(schema).find(word), std::string::npos) << error(schema);
+  }
+  // As JSON most of them can be kept.
+  EXPECT_TRUE(Grammar::from_tools(
+                  std::vector<Function>{{"f", R"({"properties":{"a":{"type":"string","pattern":"x"}}})"}}, kHermes, {})
+                  .ok());
+  CallForm no_end = kTags;
+  no_end.tags->end.clear();
+  EXPECT_NE(problem(Grammar::from_tools(kFunctions, no_end, {})).find("end is empty"), std::string::npos);
+}
+
 TEST(Tools, Markers) {
   const CallForm form = {{{"[TOOL_CALLS]", true}}, {{"[ARGS]", true}}, {}, {}};
   ToolOptions options;
@@ -135,9 +271,11 @@ TEST(Tools, GrammarsAfterATrigger) {
   EXPECT_FALSE(Grammar::after_trigger(std::vector<Piece>{{""}}, g).ok());
 }
 
+const std::vector<Piece> kOpen = {{"<t>"}};
+
 TEST(Tools, BlocksOfFreeTextFirst) {
   const Grammar inner = gbnf("root ::= [0-9]+");
-  Lead lead{.open = {{"<t>"}}, .close = {{"</t>"}}, .max_breaks = 2};
+  Lead lead{.open = {kOpen}, .close = {{"</t>"}}, .max_breaks = 2};
   const Grammar once = compiled(Grammar::after_lead(lead, inner));
   for (const char* text : {"1", "<t></t>1", "<t>a < b</t\n</t>\n\n12", "<t>7<t></t>8"})
     EXPECT_TRUE(fits(once, text)) << text;
@@ -148,13 +286,18 @@ TEST(Tools, BlocksOfFreeTextFirst) {
   const Grammar open = compiled(Grammar::after_lead(lead, inner));
   for (const char* text : {"</t>1", "a\n</t>\n1"}) EXPECT_TRUE(fits(open, text)) << text;
   for (const char* text : {"1", "<t></t><t></t>1"}) EXPECT_FALSE(fits(open, text)) << text;
-  Lead several{.open = {{"[a]"}}, .close = {{"[e]"}, {"again"}}, .max_blocks = Lead::kAnyNumber, .then = {{"[f]"}}};
+  Lead several{.open = {{Piece{"[a]"}}, {Piece{"[b]"}, Piece{"[c]"}}},
+               .close = {{"[e]"}, {"again"}},
+               .max_blocks = Lead::kAnyNumber,
+               .then = {{"[f]"}}};
   const Grammar channels = compiled(Grammar::after_lead(several, inner));
-  for (const char* text : {"[f]1", "[a]x[e]again[a][e]again[f]1"}) EXPECT_TRUE(fits(channels, text)) << text;
-  for (const char* text : {"1", "[a]x[e][f]1", "[a]x[e]again1"}) EXPECT_FALSE(fits(channels, text)) << text;
+  for (const char* text : {"[f]1", "[a]x[e]again[a][e]again[f]1", "[b][c]x[e]again[a][e]again[f]1"})
+    EXPECT_TRUE(fits(channels, text)) << text;
+  for (const char* text : {"1", "[a]x[e][f]1", "[a]x[e]again1", "[b]x[e]again[f]1"})
+    EXPECT_FALSE(fits(channels, text)) << text;
   EXPECT_TRUE(fits(compiled(Grammar::after_lead({}, inner)), "12"));
-  EXPECT_FALSE(Grammar::after_lead({.open = {{"<t>"}}}, inner).ok());
-  EXPECT_FALSE(Grammar::after_lead({.open = {{"<t>"}}, .close = {{""}}}, inner).ok());
+  EXPECT_FALSE(Grammar::after_lead({.open = {kOpen}}, inner).ok());
+  EXPECT_FALSE(Grammar::after_lead({.open = {kOpen}, .close = {{""}}}, inner).ok());
 }
 
 // A user-defined token stands for its text too: neither spelling may lead past the end of the block.
@@ -166,7 +309,7 @@ TEST(Tools, ATokenThatIsTextEndsABlockEitherWay) {
   const auto vocabulary = Vocabulary::create(entries);
   ASSERT_TRUE(vocabulary.ok());
   for (const bool both : {true, false}) {
-    const Lead lead{.open = {{"<t>"}}, .close = {{"</t>", true, both}}, .inside = true, .max_blocks = 0};
+    const Lead lead{.open = {kOpen}, .close = {{"</t>", true, both}}, .inside = true, .max_blocks = 0};
     Matcher m = matcher(compiled(Grammar::after_lead(lead, gbnf("root ::= [0-9]"))), *vocabulary);
     ASSERT_TRUE(m.accept('a').ok());
     ASSERT_TRUE(m.accept(256).ok());
@@ -177,7 +320,7 @@ TEST(Tools, ATokenThatIsTextEndsABlockEitherWay) {
 
 TEST(Tools, NoOtherControlTokensInABlock) {
   const auto vocabulary = bytes_and({}, {"<end>", "<endless>", "<other>"});
-  const Lead lead{.open = {{"<t>"}}, .close = {{"<end>", true}}, .inside = true, .max_blocks = 0};
+  const Lead lead{.open = {kOpen}, .close = {{"<end>", true}}, .inside = true, .max_blocks = 0};
   Matcher m = matcher(compiled(Grammar::after_lead(lead, gbnf("root ::= [0-9]"))), vocabulary);
   EXPECT_TRUE(testing::allows(m, 'x'));
   EXPECT_TRUE(testing::allows(m, 256));

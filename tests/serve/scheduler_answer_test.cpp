@@ -317,30 +317,44 @@ TEST(Scheduler, CharactersComeWhole) {
   EXPECT_EQ(pieces_of_forced({'a', 0xE4, 0xB8}), (std::vector<std::string>{"a", "", "", "\uFFFD"}));
 }
 
-TEST(Scheduler, AnInsertionComesOnceUnlessItsTextCameBefore) {
-  const auto engine = load_tiny("llama");
+// Of an answer that begins in reasoning, or not.
+std::unique_ptr<token::ReplyParser> parser_in(const engine::Engine& engine, bool reasoning) {
+  auto parser = token::make_reply_parser(token::ReplyFormat::think, &engine.tokenizer());
+  parser->follow({reasoning ? "<think>" : "<think></think>", {}});
+  return parser;
+}
+
+TEST(Scheduler, AnInsertionComesOnceAndOnlyIntoReasoning) {
+  const auto engine = load_tiny("llama");  // ids 0 to 255 are bytes
   const auto scheduler = start(engine);
   const std::vector<int32_t> ids = {101, 102, 103};
-  const auto ask_with = [&](Insertion insertion) {
+  const std::string_view close = "</think>";
+  const auto ask_with = [&](int after, bool reasoning, bool closes) {
     Request r = request(some_tokens(10, 1), 20);
     r.ignore_eog = true;
-    r.insertion = std::move(insertion);
-    return ask(*scheduler, std::move(r));
+    if (closes) {  // before the third token
+      auto mask = std::make_unique<ListMask>(std::vector<int32_t>{65}, engine->n_vocab());
+      mask->force_after = 2;
+      mask->to_force.assign(close.begin(), close.end());
+      r.mask = std::move(mask);
+    }
+    r.insertion = Insertion{after, ids, parser_in(*engine, reasoning)};
+    return ask(*scheduler, std::move(r)).tokens;
   };
-  const Answer with = ask_with({6, ids, "not in the text"});
-  ASSERT_EQ(with.tokens.size(), 20U);
-  EXPECT_TRUE(std::equal(ids.begin(), ids.end(), with.tokens.begin() + 6));
-  const Answer without = ask_with({-1, ids, ""});
-  EXPECT_TRUE(std::equal(with.tokens.begin(), with.tokens.begin() + 6, without.tokens.begin()));
-  EXPECT_FALSE(std::equal(ids.begin(), ids.end(), without.tokens.begin() + 6));
-  token::StreamDecoder decoder(engine->tokenizer());
-  std::string early;
-  for (size_t i = 0; i < 4; ++i) early += decoder.feed(without.tokens[i]);
-  ASSERT_FALSE(early.empty());
-  EXPECT_EQ(ask_with({6, ids, early}).tokens, without.tokens);
+  const auto with = ask_with(6, true, false), without = ask_with(-1, true, false);
+  ASSERT_EQ(with.size(), 20U);
+  EXPECT_TRUE(std::equal(ids.begin(), ids.end(), with.begin() + 6));
+  EXPECT_TRUE(std::equal(with.begin(), with.begin() + 6, without.begin()));
+  EXPECT_EQ(std::search(without.begin(), without.end(), ids.begin(), ids.end()), without.end());
+  EXPECT_EQ(ask_with(6, false, false), without) << "there is no reasoning to end";
+  const auto closed = ask_with(6, true, true);
+  EXPECT_NE(std::search(closed.begin(), closed.end(), close.begin(), close.end()), closed.end());
+  EXPECT_EQ(std::search(closed.begin(), closed.end(), ids.begin(), ids.end()), closed.end());
+  const auto before = ask_with(1, true, true);
+  EXPECT_TRUE(std::equal(ids.begin(), ids.end(), before.begin() + 1)) << "the control: before it is closed";
 
   Request live = endless(some_tokens(10, 1));
-  live.insertion = Insertion{-1, ids, ""};
+  live.insertion = Insertion{-1, ids, parser_in(*engine, true)};
   const Submission running = scheduler->submit(std::move(live));
   Answer answer;
   ASSERT_TRUE(read_until(*running.stream, answer, [](const Answer& a) { return a.tokens.size() >= 5; }));

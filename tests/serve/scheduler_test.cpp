@@ -99,7 +99,10 @@ TEST(Scheduler, RefusesByName) {
   has("longer", [](Request& r) { r.stop = {std::string(5000, 'x')}; });
   has("stop strings", [](Request& r) { r.stop.assign(65, "x"); });
   has("likeliest", [](Request& r) { r.n_logprobs = 65; });
-  has("insertion", [](Request& r) { r.insertion = Insertion{1, {}, ""}; });
+  const auto parser = [] { return token::make_reply_parser(token::ReplyFormat::think); };
+  has("insertion has no tokens", [&](Request& r) { r.insertion = Insertion{1, {}, parser()}; });
+  has("insertion: token id -2", [&](Request& r) { r.insertion = Insertion{1, {-2}, parser()}; });
+  has("no parser", [](Request& r) { r.insertion = Insertion{1, {1}, nullptr}; });
   Request many = request(some_tokens(5, 1), 4);
   many.sampling.repeat_penalty = 1.1F;
   many.sampling.repeat_last_n = INT32_MAX;  // no memory is taken by it

@@ -72,6 +72,22 @@ TEST(Harmony, ARecipientMakesACallOnAnyChannel) {
   EXPECT_EQ(messages_of(" to=functions.f<|channel|>commentary json<|message|>{}<|call|>")[0].recipient_first, true);
 }
 
+TEST(Harmony, ReasonsInMessagesThatAreReasoning) {
+  const auto reasons = [](std::string_view text) {
+    HarmonyParser parser(false);
+    parser.feed({text, true});
+    return parser.reasons();
+  };
+  for (const char* text : {"<|channel|>analysis<|message|>", "<|channel|>analysis<|message|>hm",
+                           "<|channel|>commentary<|message|>a<|end|><|start|>assistant<|channel|>analysis<|message|>"})
+    EXPECT_TRUE(reasons(text)) << text;
+  for (const char* text :
+       {"", "<|channel|>", "<|channel|>analysis", "<|channel|>analysis<|message|>hm<|end|>",
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant", "<|channel|>commentary<|message|>a",
+        "<|channel|>analysis to=functions.f<|message|>{", "<|channel|>final<|message|>a", "a"})
+    EXPECT_FALSE(reasons(text)) << text;
+}
+
 TEST(Harmony, WhatKeepsToNoFormatIsText) {
   EXPECT_EQ(read("I'm sorry, I can't.<|end|>"), "content:I'm sorry, I can't.");
   EXPECT_EQ(read("to be or not<|return|>"), "content:to be or not");

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "reply_testing.h"
+#include "token/argument_types.h"
 #include "token/chat.h"
 #include "token/reply_calls.h"
 #include "tokenizer_testing.h"
@@ -19,14 +20,20 @@ struct Row {
 
 const char* const kWeather = R"({"city": "Oslo", "days": 2})";
 
+// Schemas of the functions in these tests: n is a number, l a list, s or whatever else text.
+TextArguments types() {
+  return [](std::string_view, std::string_view key) { return key != "n" && key != "l"; };
+}
+
 std::string read(CallFormat calls, std::string_view text, ReplyFormat format = ReplyFormat::plain) {
-  return shown(read_reply(format, text, 0, nullptr, calls));
+  return shown(read_reply(format, text, 0, nullptr, calls, types()));
 }
 
 TEST(ReplyCalls, TheTemplateTellsTheForm) {
   EXPECT_EQ(call_format_of("<tool_call>\n{{ c | tojson }}\n</tool_call>"), CallFormat::tagged_json);
-  EXPECT_EQ(call_format_of("<tool_call>\n<function={{ name }}>"), CallFormat::none);
-  EXPECT_EQ(call_format_of("<tool_call>{{ name }}\n<arg_key>"), CallFormat::none);
+  EXPECT_EQ(call_format_of("<tool_call>\n<function={{ name }}>"), CallFormat::function_tags);
+  EXPECT_EQ(call_format_of("<tool_call>{{ name }}\n<arg_key>"), CallFormat::argument_tags);
+  EXPECT_EQ(call_format_of("<function={{ name }}>{{ arguments }}</function>"), CallFormat::none);
   EXPECT_EQ(call_format_of("[TOOL_CALLS][{{ c }}]"), CallFormat::mistral);
   EXPECT_EQ(call_format_of(R"(<|python_tag|>{"name": "x", "parameters": {{ a }}})"), CallFormat::bare_json);
   EXPECT_EQ(call_format_of("<|tool_call>call:{{ name }}<tool_call|>"), CallFormat::gemma);
@@ -151,6 +158,125 @@ TEST(ReplyCalls, Gemma) {
   EXPECT_EQ(gemma_arguments(deep + "1" + std::string(101, '}')), "");
 }
 
+TEST(ReplyCalls, FunctionTags) {
+  const Row rows[] = {
+      {"<tool_call>\n<function=f>\n<parameter=s>\nOslo\n</parameter>\n<parameter=n>\n2\n</parameter>\n</function>\n"
+       "</tool_call>",
+       R"(call f:{"s": "Oslo", "n": 2})"},
+      {"I look.\n<tool_call><function=f><parameter=s>Oslo</parameter></function></tool_call>\n<tool_call>\n<function=g>"
+       "\n</function>\n</tool_call>\n",
+       "content:I look.\n|call f:{\"s\": \"Oslo\"}|call g:{}"},
+      // Text as it stands: one line break on either side is the form's.
+      {"<tool_call><function=f><parameter=s>\n\n a \"b\"\\\n\tc\n\n</parameter></function></tool_call>",
+       R"(call f:{"s": "\n a \"b\"\\\n\tc\n"})"},
+      {"<tool_call><function=f><parameter=s>\n</parameter></function></tool_call>", R"(call f:{"s": ""})"},
+      {"<tool_call><function=f><parameter=s>\n\n</parameter></function></tool_call>", R"(call f:{"s": ""})"},
+      {"<tool_call><function=f><parameter=s>7</parameter></function></tool_call>", R"(call f:{"s": "7"})"},
+      {"<tool_call><function=f><parameter=s></para</parameter></function></tool_call>", R"(call f:{"s": "</para"})"},
+      {"<tool_call><function=f><parameter=s>\n<tool_call></tool_call></function>\n</parameter></function></tool_call>",
+       R"(call f:{"s": "<tool_call></tool_call></function>"})"},
+      {"<tool_call><function=f><parameter=a b\">é\x01</parameter></function></tool_call>",
+       R"(call f:{"a b\"": "é\u0001"})"},
+      // Other types: JSON, as it stands; and what is none is a string.
+      {"<tool_call><function=f><parameter=l>\n[1, {\"a\":  \"b\"}]\n</parameter></function></tool_call>",
+       R"(call f:{"l": [1, {"a":  "b"}]})"},
+      {"<tool_call><function=f><parameter=n>1.50</parameter><parameter=l>\"q\"</parameter></function></tool_call>",
+       R"(call f:{"n": 1.50, "l": "q"})"},
+      {"<tool_call><function=f><parameter=n>True</parameter><parameter=l>None</parameter></function></tool_call>",
+       R"(call f:{"n": true, "l": null})"},
+      {"<tool_call><function=f><parameter=n>\nabout "
+       "two\n</parameter><parameter=l>[1</parameter></function></tool_call>",
+       R"(call f:{"n": "about two", "l": "[1"})"},
+      {"<tool_call><function=f><parameter=n></parameter></function></tool_call>", R"(call f:{"n": ""})"},
+      // Two in one pair of tags; a function that is not closed.
+      {"<tool_call><function=f></function>\n<function=g></function></tool_call>", "call f:{}|call g:{}"},
+      {"<tool_call><function=f><parameter=s>a</parameter></tool_call>b", "content:b|call f:{\"s\": \"a\"}"},
+      // Cut off: what is known of the call stays, and what is not even a call is text.
+      {"<tool_call><function=f><parameter=s>\nOsl", "call f:{\"s\": \"Osl"},
+      {"<tool_call><function=f><parameter=n>\n12", "call f:{\"n\": "},
+      {"<tool_call><function=f>\n<parameter=s", "content:<tool_call><function=f>\n<parameter=s"},
+      // Malformed: text, whole, or from where a call goes wrong.
+      {"<tool_call>f(1)</tool_call>", "content:<tool_call>f(1)</tool_call>"},
+      {"<tool_call>{\"name\": \"f\"}</tool_call>", "content:<tool_call>{\"name\": \"f\"}</tool_call>"},
+      {"<tool_call></tool_call>", "content:<tool_call></tool_call>"},
+      {"<tool_call><function=a b></function></tool_call>", "content:<tool_call><function=a b></function></tool_call>"},
+      {"<tool_call><function=></function></tool_call>", "content:<tool_call><function=></function></tool_call>"},
+      {"<tool_call><function=f><parameter=>1</parameter></function></tool_call>",
+       "content:<tool_call><function=f><parameter=>1</parameter></function></tool_call>"},
+      {"<tool_call><function=f>what</function></tool_call>",
+       "content:<tool_call><function=f>what</function></tool_call>"},
+      {"<tool_call><function=f><parameter=s>a</parameter><par?</function></tool_call>",
+       "content:<par?</function>|call f:{\"s\": \"a\""},
+      {"<function=f></function>", "content:<function=f></function>"},
+      {"a</tool_call>b", "content:a</tool_call>b"},
+  };
+  for (const Row& row : rows) EXPECT_EQ(read(CallFormat::function_tags, row.text), row.reply) << row.text;
+}
+
+TEST(ReplyCalls, ArgumentTags) {
+  const Row rows[] = {
+      {"<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>Oslo</arg_value>\n<arg_key>n</arg_key>\n<arg_value>2</"
+       "arg_value>\n"
+       "</tool_call>",
+       R"(call f:{"s": "Oslo", "n": 2})"},
+      {"Well.\n<tool_call>f\n</tool_call>\n<tool_call>g<arg_key>s</arg_key><arg_value>a</arg_value></tool_call>",
+       "content:Well.\n|call f:{}|call g:{\"s\": \"a\"}"},
+      {"<tool_call>f</tool_call>", "call f:{}"},
+      // All of a text counts, line breaks too.
+      {"<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>\n<b>\n</arg_value></tool_call>", R"(call f:{"s": "\n<b>\n"})"},
+      {"<tool_call>f\n<arg_key>l</arg_key>\n<arg_value>{\"a\": [1]}</arg_value></tool_call>",
+       R"(call f:{"l": {"a": [1]}})"},
+      {"<tool_call>f\n<arg_key>n</arg_key>\n<arg_value>many</arg_value></tool_call>", R"(call f:{"n": "many"})"},
+      {"<tool_call>f\n<arg_key>s</arg_key>\n<arg_value><arg_key></tool_call></arg_value></tool_call>",
+       R"(call f:{"s": "<arg_key></tool_call>"})"},
+      {"<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>Osl", "call f:{\"s\": \"Osl"},
+      {"<tool_call>f\n<arg_key>s</arg_key>", "content:<tool_call>f\n<arg_key>s</arg_key>"},
+      {"<tool_call>f", "content:<tool_call>f"},
+      {"<tool_call>two words</tool_call>", "content:<tool_call>two words</tool_call>"},
+      {"<tool_call>{\"name\": \"f\"}</tool_call>", "content:<tool_call>{\"name\": \"f\"}</tool_call>"},
+      {"<tool_call>f\n<arg_key>s</arg_key>a</tool_call>", "content:<tool_call>f\n<arg_key>s</arg_key>a</tool_call>"},
+      {"<tool_call>f\n<arg_key>s</arg_key><arg_value>a</arg_value>b</tool_call>c", "content:bc|call f:{\"s\": \"a\""},
+      {"<tool_call>f<arg_key>s</arg_key><arg_value>a</arg_value>\n<arg_key>t</arg_key>?</tool_call>c",
+       "content:\n<arg_key>t</arg_key>?c|call f:{\"s\": \"a\""},
+      {"<tool_call>f<arg_key>s</arg_key><arg_value>a</arg_value><arg_key>t</arg_", "call f:{\"s\": \"a\""},
+      {"<tool_call></tool_call>", "content:<tool_call></tool_call>"},
+      {"a <arg_key> b", "content:a <arg_key> b"},
+  };
+  for (const Row& row : rows) EXPECT_EQ(read(CallFormat::argument_tags, row.text), row.reply) << row.text;
+}
+
+// A long value does not wait for its end.
+TEST(ReplyCalls, TextInTagsIsPassedOnAsItComes) {
+  const auto parser = make_reply_parser(ReplyFormat::plain, nullptr, CallFormat::function_tags);
+  parser->feed({"<tool_call><function=f><parameter=s>\n", true});
+  ASSERT_EQ(parser->reply().calls.size(), 1U);
+  parser->feed({"some words\n", true});
+  EXPECT_EQ(parser->reply().calls[0].arguments, R"({"s": "some words)");
+  parser->feed({"more", true});
+  EXPECT_EQ(parser->reply().calls[0].arguments, R"({"s": "some words\nmore)");
+}
+
+TEST(ReplyCalls, TypesOfArgumentsAreTheSchemas) {
+  const Json tools = Json::parse(R"([{"type": "function", "function": {"name": "f", "parameters": {
+    "properties": {
+      "s": {"type": "string"}, "n": {"type": "integer"}, "both": {"type": ["string", "null"]}, "none": {"type": ["integer", "null"]},
+      "nothing": {}, "true": true, "words": {"enum": ["a", 1]}, "numbers": {"enum": [1, 2]}, "one": {"const": 1},
+      "ref": {"$ref": "#/$defs/List"}, "lost": {"$ref": "#/$defs/Lost"}, "far": {"$ref": "http://a/b"}, "bad": {"$ref": "#no"},
+      "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "any": {"oneOf": [{"type": "integer"}, {"$ref": "#/$defs/Name"}]},
+      "all": {"allOf": [{"type": "integer"}, {"minimum": 1}]}, "circle": {"$ref": "#/$defs/Circle"}},
+    "$defs": {"List": {"type": "array"}, "Name": {"type": "string"}, "Circle": {"allOf": [{"$ref": "#/$defs/Circle"}, {"$ref": "#/$defs/Circle"}]}},
+    "additionalProperties": {"type": "number"}}}},
+    {"type": "function", "function": {"name": "g"}}, {"type": "function"}, 7])");
+  const auto is_text = text_arguments(tools);
+  for (const char* key : {"s", "both", "nothing", "true", "words", "lost", "far", "bad", "any", "circle"})
+    EXPECT_TRUE(is_text("f", key)) << key;
+  for (const char* key : {"n", "none", "numbers", "one", "ref", "maybe", "all", "unlisted"})
+    EXPECT_FALSE(is_text("f", key)) << key;
+  EXPECT_TRUE(is_text("g", "n"));
+  EXPECT_TRUE(is_text("nobody", "n"));
+  EXPECT_TRUE(text_arguments(nullptr)("f", "n"));
+}
+
 // Whatever comes: the same however it is cut, and nothing is lost that is no call.
 TEST(ReplyCalls, CutAnywhere) {
   const std::string_view parts[] = {"<tool_call>",
@@ -177,25 +303,44 @@ TEST(ReplyCalls, CutAnywhere) {
                                     ", \"parameters\": {}",
                                     "\"",
                                     "\\",
-                                    "é"};
+                                    "é",
+                                    "<function=",
+                                    ">",
+                                    "<parameter=n>",
+                                    "<parameter=s>\n",
+                                    "\n</parameter>",
+                                    "</function>",
+                                    "<arg_key>n</arg_key>",
+                                    "<arg_key>s",
+                                    "</arg_key>",
+                                    "<arg_value>",
+                                    "</arg_value>"};
+  // Mostly calls, by format.
+  const std::string_view kBegun[kCallFormats] = {"",
+                                                 R"(<tool_call>{"name": "f", "arguments": {"a")",
+                                                 "<tool_call><function=f>",
+                                                 "<tool_call>f<arg_key>n</arg_key>",
+                                                 R"({"name": "f", "parameters": {"a")",
+                                                 R"([TOOL_CALLS]f[ARGS]{"a")",
+                                                 "<|tool_call>call:f{a:1}<tool_call|>"};
   std::mt19937 rng(7);
-  int n_calls = 0;
-  for (int round = 0; round < 4000; ++round) {
+  int n_calls[8] = {};
+  for (int round = 0; round < 8000; ++round) {
     std::string text;
-    if (rng() % 3 == 0) text = R"({"name": "f", "arguments": {"a")";
+    const auto calls = static_cast<CallFormat>(rng() % kCallFormats);
+    if (rng() % 2 == 0) text = kBegun[static_cast<size_t>(calls)];
     for (size_t i = 0, n = 1 + rng() % 9; i < n; ++i) text += parts[rng() % std::size(parts)];
     if (rng() % 3 == 0) text.insert(0, parts[rng() % std::size(parts)]);
     const auto format = static_cast<ReplyFormat>(rng() % 3);
-    const auto calls = static_cast<CallFormat>(rng() % 5);
-    const Reply whole = read_reply(format, text, 0, nullptr, calls);
-    n_calls += static_cast<int>(whole.calls.size());
-    EXPECT_EQ(shown(whole), shown(read_reply(format, text, 1, nullptr, calls))) << text;
-    EXPECT_EQ(shown(whole), shown(read_reply(format, text, 5, &rng, calls))) << text;
+    const Reply whole = read_reply(format, text, 0, nullptr, calls, types());
+    n_calls[static_cast<size_t>(calls)] += static_cast<int>(whole.calls.size());
+    EXPECT_EQ(shown(whole), shown(read_reply(format, text, 1, nullptr, calls, types()))) << text;
+    EXPECT_EQ(shown(whole), shown(read_reply(format, text, 5, &rng, calls, types()))) << text;
     if (whole.calls.empty() && format == ReplyFormat::plain && calls != CallFormat::bare_json) {
       EXPECT_EQ(whole.content, text);
     }
   }
-  EXPECT_GT(n_calls, 50);
+  for (size_t calls = 1; calls < kCallFormats; ++calls) EXPECT_GT(n_calls[calls], 10) << calls;
 }
 
 // A call as a template writes it reads back.
@@ -222,6 +367,44 @@ TEST(ReplyCalls, WhatSyntaxWritesIsReadBack) {
     EXPECT_EQ(shown(parser->reply()), std::string("call f:") + kWeather + "|call g:" + kWeather);
   }
   EXPECT_FALSE(call_syntax(ReplyFormat::plain, CallFormat::gemma, *tokenizer));
+}
+
+TEST(ReplyCalls, TagsThatSyntaxWritesAreReadBack) {
+  for (const bool tokens : {true, false}) {
+    testing::TestVocab vocab = testing::byte_vocab("gpt-2");
+    for (const char* name : {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"}) {
+      if (tokens) vocab.add(name, TokenType::control);
+    }
+    const auto tokenizer = vocab.build();
+    for (const CallFormat calls : {CallFormat::function_tags, CallFormat::argument_tags}) {
+      const auto syntax = call_syntax(ReplyFormat::plain, calls, *tokenizer);
+      ASSERT_TRUE(syntax && syntax->tags);
+      std::vector<TextPiece> pieces;
+      const auto add = [&](const std::vector<TextPiece>& more) {
+        pieces.insert(pieces.end(), more.begin(), more.end());
+      };
+      const auto argument = [&](const char* key, const char* value, bool json) {
+        add(syntax->tags->before_key);
+        pieces.push_back({key, false});
+        add(syntax->tags->before_value);
+        pieces.push_back({value, false});
+        if (json) add(syntax->tags->behind_json);
+        add(syntax->tags->end);
+      };
+      for (const char* name : {"f", "g"}) {
+        if (name[0] == 'g') add(syntax->between);
+        add(syntax->before_name);
+        pieces.push_back({name, false});
+        add(syntax->before_arguments);
+        if (name[0] == 'f') argument("s", " \"Oslo\" ", false);
+        if (name[0] == 'f') argument("n", "2", true);
+        add(syntax->after);
+      }
+      const auto parser = make_reply_parser(ReplyFormat::plain, tokenizer.get(), calls, types());
+      testing::read_pieces(*parser, pieces, 3);
+      EXPECT_EQ(shown(parser->reply()), R"(call f:{"s": " \"Oslo\" ", "n": 2}|call g:{})");
+    }
+  }
 }
 
 }  // namespace

@@ -69,6 +69,25 @@ TEST(Reply, ThePromptMayHaveOpenedOrClosedTheBlock) {
   EXPECT_EQ(after(prompt_of("<|User|>", "<think>"), "Yes"), "content:Yes");
 }
 
+// What ends reasoning ends it, in every format, and the rest is answer.
+TEST(Reply, TheEndOfReasoning) {
+  const std::pair<ReplyFormat, const char*> rows[] = {{ReplyFormat::think, "<think>hm"},
+                                                      {ReplyFormat::bracketed_think, "[THINK]hm"},
+                                                      {ReplyFormat::harmony, "<|channel|>analysis<|message|>hm"}};
+  for (const auto& [format, begin] : rows) {
+    const auto parser = make_reply_parser(format);
+    EXPECT_FALSE(parser->reasons());
+    parser->feed({begin, true});
+    EXPECT_TRUE(parser->reasons());
+    for (const TextPiece& piece : end_of_reasoning(format, false)) parser->feed(piece);
+    EXPECT_FALSE(parser->reasons());
+    parser->feed({"yes", false});
+    parser->finish();
+    EXPECT_EQ(shown(parser->reply()), "reasoning:hm|content:yes");
+  }
+  EXPECT_TRUE(end_of_reasoning(ReplyFormat::plain, false).empty());
+}
+
 TEST(Reply, DeltasDoNotDependOnTheCuts) {
   for (const std::string_view text :
        {"<think>\n\nw<hy\n</thi\n</think>\n\n\nYes </think> \n", " \n <thi", "<think>\n"}) {

@@ -69,8 +69,8 @@ inline void read_pieces(ReplyParser& parser, std::span<const TextPiece> pieces, 
 
 // A text in which markup counts as such.
 inline Reply read_reply(ReplyFormat format, std::string_view text, size_t limit = 0, std::mt19937* rng = nullptr,
-                        CallFormat calls = CallFormat::none) {
-  const auto parser = make_reply_parser(format, nullptr, calls);
+                        CallFormat calls = CallFormat::none, TextArguments is_text = {}) {
+  const auto parser = make_reply_parser(format, nullptr, calls, std::move(is_text));
   const TextPiece piece{text, true};
   read_pieces(*parser, {&piece, 1}, limit, rng);
   return parser->reply();

@@ -39,10 +39,20 @@ HARMONY = ("<|start|>system<|message|>Reasoning: {{ reasoning_effort | default('
            "{{ m.content | tojson }}<|end|>"
            "{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
            "{% if add_generation_prompt %}<|start|>assistant{% endif %}")
-TOOLS = ("{% if tools %}<|im_start|>system\n{{ tools | tojson }} are called as <tool_call>\n"
-         '{"name": ..., "arguments": ...}\n</tool_call><|im_end|>\n{% endif %}')
-CALLS = ('{% for c in m.tool_calls or [] %}<tool_call>\n{"name": "{{ c.function.name }}", "arguments": '
-         "{{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}")
+# Tools announced, how they are called, and calls of history.
+def chatml_with_calls(form, call):
+    return ("{% if tools %}<|im_start|>system\n{{ tools | tojson }} are called as " + form + "<|im_end|>\n{% endif %}" +
+            CHATML.replace("{{ m.content }}", "{{ m.content }}{% for c in m.tool_calls or [] %}" + call + "{% endfor %}"))
+
+
+TAGGED = chatml_with_calls('<tool_call>\n{"name": ..., "arguments": ...}\n</tool_call>', (
+    '<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>'))
+BARE = chatml_with_calls('<|python_tag|>{"name": ..., "parameters": ...}', (
+    '{"name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}'))
+XML = chatml_with_calls("<tool_call>\n<function=NAME>\n<parameter=KEY>\nVALUE\n</parameter>\n</function>\n</tool_call>", (
+    "<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments | items %}<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% endfor %}</function>\n</tool_call>"))
+ARGS = chatml_with_calls("<tool_call>NAME\n<arg_key>KEY ...", (
+    "<tool_call>{{ c.function.name }}\n{% for k, v in c.function.arguments | items %}<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n{% endfor %}</tool_call>"))
 HARMONY_NAMES = ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"]
 
 
@@ -59,25 +69,42 @@ THINK = chain("\n", "<think>", "\nWeigh", " it.\n", "</think>", "\n\nYes,", " in
     [("\n", "</think>", "\n\nYes,")]
 # What a page that shows it must not take as its own.
 HOSTILE = chain("\n", "<img src=x onerror=done()>", " <script>done()</script>", " [x](javascript:done())", "<|im_end|>")
+# Words in the final channel.
+FINAL = [("<|channel|>", " see.", "final"), ("final", None, "<|message|>"), ("<|message|>", " see.", "It is"),
+         ("It is", None, " four."), (" four.", None, "<|return|>")]
+HARMONY_TOOLS = "{% if tools %}<|start|>developer<|message|>{{ tools | tojson }}<|end|>{% endif %}" + HARMONY
 # Name -> markup, the token that ends it all, template, rules.
 SCRIPTS = {
-    "harmony": (HARMONY_NAMES, "<|return|>", HARMONY, ANALYSIS + [
-        ("<|channel|>", " see.", "final"), ("final", None, "<|message|>"), ("<|message|>", " see.", "It is"),
-        ("It is", None, " four."), (" four.", None, "<|return|>")]),
+    "harmony": (HARMONY_NAMES, "<|return|>", HARMONY, ANALYSIS + FINAL),
     "harmony-call": (HARMONY_NAMES, "<|return|>", HARMONY, ANALYSIS + [("<|channel|>", " see.", "commentary")] + CALL),
     # The same with tools announced.
-    "harmony-tools": (HARMONY_NAMES, "<|return|>", "{% if tools %}<|start|>developer<|message|>{{ tools | tojson }}<|end|>{% endif %}" + HARMONY,
-                      ANALYSIS + [("<|channel|>", " see.", "commentary")] + CALL),
+    "harmony-tools": (HARMONY_NAMES, "<|return|>", HARMONY_TOOLS, ANALYSIS + [("<|channel|>", " see.", "commentary")] + CALL),
+    "harmony-analysis": (HARMONY_NAMES, "<|return|>", HARMONY_TOOLS, chain("t", "<|channel|>", "analysis", " to=functions.get_weather ", "<|constrain|>", "json", "<|message|>", '{"city":', ' "Zürich"}', "<|call|>")),
+    "harmony-words": (HARMONY_NAMES, "<|return|>", HARMONY_TOOLS, ANALYSIS + FINAL),
     "think": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, THINK),
     "hostile": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, HOSTILE),
     # The other name of that variable, and no reasoning in history.
     "think-renamed": (["<|im_start|>", "<|im_end|>"], "<|im_end|>",
                       CHATML.replace("enable_thinking", "thinking").replace("m.reasoning_content", "false"), THINK),
     # Calls in tags, with tools announced.
-    "tagged-tools": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", TOOLS + CHATML.replace("{{ m.content }}", "{{ m.content }}" + CALLS),
+    "tagged-tools": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", TAGGED,
                      chain("\n", "<tool_call>", '\n{"name": "get_weather", ', '"arguments": ', '{"city": "Zürich"}', "}\n", "</tool_call>", "<|im_end|>")),
+    # Words around the call.
+    "tagged-words": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", TAGGED,
+                     chain("\n", "I look", " it up.", "<tool_call>", '\n{"name": "get_weather", ', '"arguments": ', '{"city": "Zürich"}', "}\n", "</tool_call>", "So it", " is.", "<|im_end|>")),
+    # As an object, in the second one's words too.
+    "bare-tools": (["<|im_start|>", "<|im_end|>", "<|python_tag|>"], "<|im_end|>", BARE,
+                   chain("\n", '{"name": "get_weather", ', '"parameters": ', '{"city": "Zürich"}', "}", "<|im_end|>")),
+    "bare-words": (["<|im_start|>", "<|im_end|>", "<|python_tag|>"], "<|im_end|>", BARE, chain("\n", "I look", " {it}", " up.", "<|im_end|>")),
+    # Arguments in tags.
+    "xml-tools": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", XML,
+                  chain("\n", "I look.", "<tool_call>", "\n<function=get_weather>\n", "<parameter=city>\n", "Zürich", "\n</parameter>\n", "<parameter=days>\n", "2", "\n</parameter>\n</function>\n",
+                        "</tool_call>", "<|im_end|>")),
+    "arg-tools": (["<|im_start|>", "<|im_end|>"], "<|im_end|>", ARGS,
+                  chain("\n", "<tool_call>", "get_weather\n", "<arg_key>", "city", "</arg_key>", "<arg_value>", "Zürich", "</arg_value>", "\n") +
+                  [("\n", "</arg_value>", "</tool_call>"), ("</tool_call>", None, "<|im_end|>")]),
 }
-TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
+TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"]
 
 
 def vocabulary(markup, rules):
