@@ -17,8 +17,7 @@ void Usage::add(const Usage& other, bool same_prompt) {
 }
 
 Assembler::Assembler(const Request& request, const engine::Engine& engine, const token::Rendered* rendered)
-    : calls_(request.tools.is_array() && request.tool_choice != ToolChoice::none),
-      parallel_(request.parallel_tool_calls) {
+    : calls_(request.may_call()), parallel_(request.parallel_tool_calls) {
   if (rendered == nullptr) return;
   const auto& supports = engine.chat_template()->supports();
   parser_ = calls_ ? token::make_reply_parser(supports.reply, &engine.tokenizer(), supports.calls,

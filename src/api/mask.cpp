@@ -170,7 +170,7 @@ std::optional<Problem> make_mask(const serve::LoadedModel& model, const Request&
   const bool chat = request.prompts.empty();
   const bool text = request.format != ResponseFormat::text || !request.grammar.empty();
   const bool must_call = request.must_call();
-  const bool tools = chat && request.tools.is_array() && request.tool_choice != ToolChoice::none;
+  const bool tools = chat && request.may_call();
   // Text is free, and calls are not.
   const bool free = tools && !must_call && !text;
   if (free ? request.strict_tools.empty() : !text && !must_call) return std::nullopt;

@@ -55,6 +55,7 @@ struct Request {
 
   Dialect dialect = Dialect::openai;
   size_t n_calls() const;  // tool calls in messages
+  bool may_call() const { return tools.is_array() && tool_choice != ToolChoice::none; }
   bool must_call() const { return tool_choice == ToolChoice::required || tool_choice == ToolChoice::named; }
 };
 

@@ -88,7 +88,7 @@ void add_free_text(NetworkBuilder& b, int32_t from, int32_t ends, int32_t found,
     work.pop_back();
     add_bytes(known.at({head, node}), node, [&, head = head](uint8_t c, size_t next) {
       const int32_t child = heads[head].next[c];
-      const bool blank = head == 0 && token::kWhiteSpace.find(static_cast<char>(c)) != std::string_view::npos;
+      const bool blank = head == 0 && token::is_white_space(static_cast<char>(c));
       if (nodes[next].found || (child < 0 && !blank)) return states[next];
       const size_t deeper = child < 0 ? 0 : static_cast<size_t>(child);
       if (heads[deeper].found) return -1;

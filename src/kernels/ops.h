@@ -231,8 +231,8 @@ struct NextRead {
   int64_t n_units = 0;
   size_t unit_bytes = 0;
   size_t expert_bytes = 0;  // where set: so much further for each expert before one that the tokens chose
-  bool across_experts =
-      false;  // the units of all chosen experts are shared, one expert's after the other's; else each one's
+  // With expert_bytes: the units of all chosen experts are shared, one expert's after the other's; else each one's.
+  bool across_experts = false;
 };
 
 // y[r] = residual[r] + (w x[r] + bias), residual and bias where given. Of a two-plane x, the planes' products are

@@ -69,7 +69,7 @@ class GemmaReader {
   bool word() {
     const size_t end = std::min(text_.find_first_of(",]}"), text_.size());
     std::string_view word = text_.substr(0, end);
-    while (!word.empty() && kWhiteSpace.find(word.back()) != kWhiteSpace.npos) word.remove_suffix(1);
+    while (!word.empty() && is_white_space(word.back())) word.remove_suffix(1);
     if (word.empty() || word.find(kGemmaQuote) != word.npos) return false;
     const Json json = Json::parse(word, nullptr, false);
     if (json.is_number() || json.is_boolean() || json.is_null()) {

@@ -7,10 +7,6 @@
 namespace quern::token {
 namespace {
 
-bool is_space(char c) {
-  return kWhiteSpace.find(c) != std::string_view::npos;
-}
-
 // The text that a JSON string stands for; "" where it is none.
 std::string text_of(std::string_view json) {
   const Json value = Json::parse(json, nullptr, false);
@@ -20,14 +16,14 @@ std::string text_of(std::string_view json) {
 }  // namespace
 
 JsonEnd::Seen JsonEnd::feed(char c) {
-  if (kind_ == Kind::none && is_space(c)) return Seen::part;
+  if (kind_ == Kind::none && is_white_space(c)) return Seen::part;
   if (kind_ == Kind::none) {
     kind_ = c == '"' ? Kind::text : c == '{' || c == '[' ? Kind::nested : Kind::word;
     in_text_ = c == '"';
     depth_ = kind_ == Kind::nested ? 1 : 0;
     return Seen::part;
   }
-  if (kind_ == Kind::word) return is_space(c) || c == ',' || c == '}' || c == ']' ? Seen::after : Seen::part;
+  if (kind_ == Kind::word) return is_white_space(c) || c == ',' || c == '}' || c == ']' ? Seen::after : Seen::part;
   if (in_text_) {
     const bool ends = c == '"' && !escaped_;
     escaped_ = c == '\\' && !escaped_;
@@ -61,12 +57,12 @@ size_t JsonCall::feed(std::string_view text, CallSink& sink) {
 void JsonCall::step(char c) {
   switch (place_) {
     case Place::before:
-      if (is_space(c)) return;
+      if (is_white_space(c)) return;
       if (c != '{') return fail();
       place_ = Place::before_key;
       return;
     case Place::before_key:
-      if (is_space(c)) return;
+      if (is_white_space(c)) return;
       if (c != '"') return fail();
       word_ = c;
       place_ = Place::key;
@@ -77,7 +73,7 @@ void JsonCall::step(char c) {
       escaped_ = c == '\\' && !escaped_;
       return;
     case Place::colon: {
-      if (is_space(c)) return;
+      if (is_white_space(c)) return;
       if (c != ':') return fail();
       const std::string key = text_of(word_);
       const bool arguments = key == "arguments" || key == "parameters";
@@ -90,13 +86,13 @@ void JsonCall::step(char c) {
       return;
     }
     case Place::before_value:
-      if (is_space(c)) return;
+      if (is_white_space(c)) return;
       place_ = Place::value;
       return take_value(c);
     case Place::value:
       return take_value(c);
     case Place::after_value:
-      if (is_space(c)) return;
+      if (is_white_space(c)) return;
       if (c == '}') return end_object();
       if (c != ',') return fail();
       place_ = Place::before_key;

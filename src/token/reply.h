@@ -24,6 +24,9 @@
 namespace quern::token {
 
 inline constexpr std::string_view kWhiteSpace = " \t\r\n";  // in replies, and in JSON
+constexpr bool is_white_space(char c) {
+  return kWhiteSpace.find(c) != std::string_view::npos;
+}
 
 enum class ReplyFormat : uint8_t {
   plain,            // all is answer

@@ -66,7 +66,7 @@ void XmlCall::pass_on(CallSink& sink) {
 }
 
 XmlCall::Tag XmlCall::take_tag(char c, std::string_view first, std::string_view second) {
-  if (word_.empty() && kWhiteSpace.find(c) != kWhiteSpace.npos) return Tag::part;
+  if (word_.empty() && is_white_space(c)) return Tag::part;
   word_ += c;
   const Tag tag = word_ == first ? Tag::first : word_ == second ? Tag::second : Tag::part;
   if (tag != Tag::part) {
@@ -81,7 +81,7 @@ void XmlCall::step(char c) {
   switch (place_) {
     case Place::before_name:
       if (form_->before_name.empty()) {
-        if (kWhiteSpace.find(c) != kWhiteSpace.npos) return;
+        if (is_white_space(c)) return;
         place_ = Place::name;
         return step(c);
       }
@@ -89,7 +89,7 @@ void XmlCall::step(char c) {
       return;
     case Place::name: {
       const bool open_end = form_->after_name.empty();
-      if (open_end ? c != '<' && kWhiteSpace.find(c) == kWhiteSpace.npos : c != form_->after_name[0]) {
+      if (open_end ? c != '<' && !is_white_space(c) : c != form_->after_name[0]) {
         name_ += c;
         return;
       }

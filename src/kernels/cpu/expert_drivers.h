@@ -38,10 +38,6 @@ class Chosen {
   int64_t n_entries_;
 };
 
-QUERN_FN const std::byte* stack_at(const std::byte* stack, int32_t expert, size_t expert_bytes) {
-  return stack + static_cast<size_t>(expert) * expert_bytes;
-}
-
 // What the thread reads when its share of a call by this routing ends at share_end: what the plan says, and of which
 // expert the routing says.
 QUERN_FN Ahead ahead_of_share(const NextRead& next, const Routed& r, const Chosen& chosen, const std::byte* share_end,
@@ -116,7 +112,6 @@ void expert_sum_direct(const ExpertSumArgs& a, const RunContext& ctx, const Work
   if (ctx.n_rows == 0) return;
   const Rows rows(a.of);
   const Routed& r = a.routed;
-  const Chosen chosen(r, r.n_used);
   auto* sums = reinterpret_cast<float*>(given.scratch);
   MatmulArgs last = a.of;
   last.bias = nullptr;
@@ -127,13 +122,13 @@ void expert_sum_direct(const ExpertSumArgs& a, const RunContext& ctx, const Work
       const MatmulArgs one = of_expert(a.of, r, r.choices[i].expert);
       const Panels<Core> panels(one);
       // After a piece of an expert's share the same piece of the next one; after the last expert's the next piece of
-      // the first one.
+      // the first one. The sum is the last call by its routing, so behind it the plan knows the address.
       const bool more = i + 1 < r.n_used, goes_on = more || range.end < share_end;
       const std::byte* end = panels.end(range.end);
       const Ahead ahead = goes_on ? Ahead(stack_at(a.of.w, r.choices[more ? i + 1 : 0].expert, r.expert_bytes) +
                                               static_cast<size_t>(more ? range.begin : range.end) * panel_size,
                                           end)
-                                  : ahead_of_share(a.of.next, r, chosen, end, given);
+                                  : Ahead(a.of.next, end, given);
       const float choice = r.choices[i].weight;
       const f32x16 weight = f32x16::broadcast(a.weigh ? choice : 1.0F);
       const Row x[1] = {rows.row(i)};
@@ -206,7 +201,7 @@ void expert_tiled(const ExpertMatmulArgs& a, const RunContext& ctx, const Worker
         const typename Core::Unpacked u(w.scratch, panels.n_blocks);
         const int64_t first_panel = unit.group * kTilePanels;
         Panels<Core> next = panels;
-        next.w = a.of.w + static_cast<size_t>(unit.next_expert) * r.expert_bytes;
+        next.w = stack_at(a.of.w, unit.next_expert, r.expert_bytes);
         EarlyRead early = next.early(unit.next_expert < r.n_experts ? unit.next_group * kTilePanels : -1, kTilePanels,
                                      b.first_tile[e + 1] - b.first_tile[e]);
         const int here = n_panels - first_panel < kTilePanels ? static_cast<int>(n_panels - first_panel) : kTilePanels;
@@ -241,12 +236,12 @@ void expert_gated_tiled(const ExpertGatedArgs& a, const RunContext& ctx, const W
         if (one.up_bias != nullptr) one.up_bias += e * one.gate.n_out;
         const Panels<Core> gate(one.gate);
         Panels<Core> up = gate;
-        up.w = a.of.up + static_cast<size_t>(e) * r.expert_bytes;
+        up.w = stack_at(a.of.up, e, r.expert_bytes);
         const UnpackedPair<Core> u(w.scratch, one.gate.n_in);
         u.fill(gate.at(panel), up.at(panel));
         Panels<Core> next_gate = gate, next_up = up;
-        next_gate.w = a.of.gate.w + static_cast<size_t>(unit.next_expert) * r.expert_bytes;
-        next_up.w = a.of.up + static_cast<size_t>(unit.next_expert) * r.expert_bytes;
+        next_gate.w = stack_at(a.of.gate.w, unit.next_expert, r.expert_bytes);
+        next_up.w = stack_at(a.of.up, unit.next_expert, r.expert_bytes);
         EarlyRead early = early_pair(next_gate, next_up, unit.next_expert < r.n_experts ? unit.next_group : -1,
                                      b.first_tile[e + 1] - b.first_tile[e]);
         const int64_t end_row = int64_t{b.first_tile[e]} * kTileRows + b.count[e];

@@ -23,9 +23,14 @@ QUERN_FN void finish(const MatmulArgs& a, int64_t panel, int64_t row, f32x16 val
   store_n(value, a.y + row * a.y_stride + first, lanes);
 }
 
+// The matrix of expert e in a stack.
+QUERN_FN const std::byte* stack_at(const std::byte* stack, int32_t e, size_t expert_bytes) {
+  return stack + static_cast<size_t>(e) * expert_bytes;
+}
+
 // The matmul of expert e alone.
 QUERN_FN MatmulArgs of_expert(MatmulArgs a, const Routed& r, int32_t e) {
-  a.w += static_cast<size_t>(e) * r.expert_bytes;
+  a.w = stack_at(a.w, e, r.expert_bytes);
   if (a.bias != nullptr) a.bias += e * a.n_out;
   return a;
 }
